@@ -1,0 +1,29 @@
+# `make run` and `make test` do all set-up by themselves: a virtual environment with the versions of constraints.txt.
+PYTHON ?= python3
+VENV ?= .venv
+READY := $(VENV)/.ready
+
+.PHONY: run test check fix clean
+.DELETE_ON_ERROR:
+
+run: $(READY)
+	@$(VENV)/bin/rampup theory growth
+
+test: $(READY)
+	$(VENV)/bin/python -m pytest -n 2
+
+check: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
+
+fix: $(READY)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+$(READY): pyproject.toml constraints.txt rampup_gymnasium.pth scripts/setup.sh
+	@bash scripts/setup.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,44 @@
+"""Rampup: policies for irrevocable online decisions, learned by natural policy gradient and small warm-ups.
+
+Names are loaded when first used, so that `rampup --help` and `import gymnasium` stay quick.
+"""
+
+import importlib
+
+from rampup import gymnasium_plugin as gymnasium_plugin
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ADW": "rampup.problems.adw",
+    "BCP": "rampup.problems.bcp",
+    "OKD": "rampup.problems.okd",
+    "Distribution": "rampup.problems.distributions",
+    "Bernoulli": "rampup.problems.distributions",
+    "Empirical": "rampup.problems.distributions",
+    "Histogram": "rampup.problems.distributions",
+    "Special": "rampup.problems.distributions",
+    "Uniform": "rampup.problems.distributions",
+    "random_histogram": "rampup.problems.distributions",
+    "Problem": "rampup.problems.base",
+    "PROBLEMS": "rampup.problems",
+    "make": "rampup.problems",
+    "check_problem": "rampup.checks",
+    "Features": "rampup.features",
+    "OneHot": "rampup.features",
+    "Polynomial": "rampup.features",
+    "as_features": "rampup.features",
+    "user_features": "rampup.features",
+    "Episode": "rampup.play",
+    "play": "rampup.play",
+}
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rampup' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__():
+    return ["__version__", "gymnasium_plugin", *_HOMES]

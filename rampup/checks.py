@@ -1,0 +1,125 @@
+"""The conformance suite: what any problem of the contract must do, put to the test on sampled episodes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rampup import arguments
+from rampup.play import Episode, play
+from rampup.problems.base import Problem
+from rampup.types import LogProbs, Observation
+
+
+def check_problem(problem: Problem, *, episodes: int = 64, seed: int = 0) -> None:
+    """Put a problem through the contract; raise ValueError with the first rule it breaks, if any."""
+    arguments.integer("episodes", episodes, least=1)
+    _require(isinstance(problem, Problem), "the problem must be an instance of a subclass of rampup.Problem")
+    for name in ("horizon", "num_actions"):
+        size = getattr(problem, name, None)
+        _require(isinstance(size, int) and size >= 1, f"`{name}` must be a whole number of at least 1, got {size!r}")
+    loose = [leaf for leaf in jax.tree.leaves(problem) if not isinstance(leaf, jax.Array)]
+    _require(not loose, f"a field that is not a JAX array must be `eqx.field(static=True)`, got {loose[:1]!r:.80}")
+    keys = jax.random.split(jax.random.key(seed), episodes)
+    _check_shapes(problem, keys[0])
+    played = jax.jit(jax.vmap(lambda key: play(problem, _uniform_policy(problem), key)))(keys)
+    _check_numbers(problem, played)
+    _check_determinism(problem, keys[0])
+    _check_batching(problem, keys[:2], played)
+    _require(bool(played.is_over.all()), "the episode must be over after `horizon` decisions")
+
+
+def _require(holds: Any, sentence: str) -> None:
+    if not holds:
+        raise ValueError(sentence + ".")
+
+
+def _uniform_policy(problem: Problem):
+    def log_probs(observation: Observation) -> LogProbs:
+        return jnp.full((problem.num_actions,), -jnp.log(float(problem.num_actions)), observation.dtype)
+
+    return log_probs
+
+
+def _shapes_of(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
+
+
+def _check_shapes(problem: Problem, key: Any) -> None:
+    instance = problem.draw(key)
+    state = problem.init(instance)
+    observation = problem.observe(instance, state)
+    _require(jnp.ndim(observation) == 1, f"`observe` must return a vector, got shape {jnp.shape(observation)}")
+    lows, highs = problem.bounds()
+    _require(
+        len(lows) == len(highs) == len(observation),
+        f"`bounds` must give {len(observation)} lows and highs, one for each number observed, got {len(lows)}",
+    )
+    variables = problem.variables(observation)
+    allowed = {problem.num_actions} | ({1} if problem.num_actions == 2 else set())
+    _require(
+        jnp.ndim(variables) == 2 and variables.shape[0] in allowed,
+        f"`variables` must return a row per action, or one for accept or reject, got shape {jnp.shape(variables)}",
+    )
+    degrees = problem.degrees(2)
+    _require(
+        len(degrees) == variables.shape[1],
+        f"`degrees` must give a number for each of the {variables.shape[1]} variables, got {len(degrees)}",
+    )
+    for action in range(problem.num_actions):
+        next_state, reward, goes_on = problem.step(instance, state, jnp.asarray(action))
+        _require(
+            jax.tree.structure(next_state) == jax.tree.structure(state) and _shapes_of(next_state) == _shapes_of(state),
+            "`step` must return a state of the same structure, shapes and dtypes as `init`",
+        )
+        _require(
+            jnp.shape(reward) == () and jnp.issubdtype(jnp.result_type(reward), jnp.floating),
+            f"`step` must return the reward as one floating-point number, got {reward!r}",
+        )
+        _require(
+            jnp.shape(goes_on) == () and jnp.result_type(goes_on) == jnp.bool_,
+            f"`step` must return whether the episode goes on as one true or false, got {goes_on!r}",
+        )
+
+
+def _check_numbers(problem: Problem, played: Episode) -> None:
+    observations, rewards = np.asarray(played.observations), np.asarray(played.rewards)
+    alive = np.asarray(played.is_alive)
+    _require(np.isfinite(observations).all(), "`observe` must return finite numbers only")
+    lows, highs = (np.asarray(bound) for bound in problem.bounds())
+    inside = (observations >= lows) & (observations <= highs)
+    _require(inside[alive].all(), "`observe` must stay within `bounds` while the episode goes on")
+    variables = jax.vmap(jax.vmap(problem.variables))(played.observations)
+    _require(bool(jnp.isfinite(variables).all()), "`variables` must return finite numbers only")
+    worst = rewards.ravel()[np.argmax(np.abs(rewards - 0.5))]
+    _require(0 <= worst <= 1, f"`step` must return rewards in [0, 1], got {worst}")
+
+
+def _check_determinism(problem: Problem, key: Any) -> None:
+    first, again = (jax.tree.leaves(problem.draw(key)) for _ in range(2))
+    same = all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
+    _require(same, "the same key must draw the same instance: all chance belongs into `draw(key)`")
+
+
+def _check_batching(problem: Problem, keys: Any, played: Episode) -> None:
+    for index, key in enumerate(keys):
+        length = int(played.is_alive[index].sum())
+        alone = _by_hand(problem, key, played.actions[index, :length])
+        batched = played.observations[index, :length], played.rewards[index, :length]
+        same = all(np.allclose(one, two, rtol=1e-5, atol=1e-6) for one, two in zip(alone, batched, strict=True))
+        _require(same, "an episode in a compiled batch must equal the same episode played alone, step by step")
+
+
+def _by_hand(problem: Problem, key: Any, actions: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Play the actions of an episode one call at a time."""
+    instance = problem.draw(jax.random.split(key)[0])
+    state = problem.init(instance)
+    observe = jax.jit(lambda *seen: problem.observe(*seen))
+    step = jax.jit(lambda *taken: problem.step(*taken))
+    observations, rewards = [], []
+    for action in actions:
+        observations.append(observe(instance, state))
+        state, reward, _ = step(instance, state, action)
+        rewards.append(reward)
+    return np.stack(observations), np.stack(rewards)

@@ -1,0 +1,1 @@
+"""Exact answers, the ground truth that sampled estimates are tested against."""

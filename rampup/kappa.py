@@ -1,0 +1,106 @@
+"""The relative condition number kappa = sup_x x'Sigma_target x / x'Sigma_sampler x, right at e^70 and at infinity too.
+
+Both matrices are sums over the same rows, Sigma_v = sum_i v_i row_i row_i', with weights that differ by many orders of
+magnitude; forming them loses kappa. It depends only on the span of the rows, so the rows are rewritten in a basis in
+which the sampler's weighted rows are a well-conditioned triangle: Gaussian elimination that chooses its pivots by
+weight. `docs/kappa.md` explains why that suffices.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from rampup.types import Flag, Real
+
+LogWeights = Float[Array, " row"]
+"""ln of the weight of each row; -inf is no weight at all."""
+
+
+class Kappa(NamedTuple):
+    """ln kappa (`inf` where the target has weight in a direction the sampler never sees), and how it was found."""
+
+    ln: Real
+    rank: Int[Array, ""]
+    """How many independent directions the sampler sees."""
+    tolerance: Real
+    """Relative size below which an entry of a row counts as zero; 0 where no such choice is made."""
+
+
+class _Factors(NamedTuple):
+    """A basis of functions on the rows, as logarithms and signs; an unused one has no meaning."""
+
+    log_values: Float[Array, "basis row"]
+    signs: Float[Array, "basis row"]
+    is_used: Bool[Array, " basis"]
+
+
+def of_table(log_target: LogWeights, log_sampler: LogWeights) -> Kappa:
+    """Kappa for one-hot features: both matrices are diagonal, so it is the largest ratio of their entries."""
+    ratio = jnp.where(log_target > -jnp.inf, log_target - log_sampler, -jnp.inf)
+    return Kappa(jnp.max(ratio), jnp.sum(log_sampler > -jnp.inf), jnp.zeros(()))
+
+
+def of_polynomials(nodes: Float[Array, " row"], degree: int, log_target: LogWeights, log_sampler: LogWeights) -> Kappa:
+    """Kappa for the polynomials of one variable with `degree` coefficients, in any basis, to full relative accuracy.
+
+    Elimination is done in Newton's basis prod_j (z - pivot_j): its values are products of differences of nodes, which
+    carry no cancellation however many there are.
+    """
+
+    def eliminate(carry, _):
+        log_newton, sign = carry
+        pivot = jnp.argmax(log_sampler / 2 + log_newton)
+        log_pivot = log_sampler[pivot] / 2 + log_newton[pivot]
+        is_used = log_pivot > -jnp.inf
+        difference = nodes - nodes[pivot]
+        longer = log_newton + jnp.log(jnp.abs(difference)), sign * jnp.sign(difference)
+        factor = log_newton - log_pivot, sign, is_used
+        return jax.tree.map(lambda new, old: jnp.where(is_used, new, old), longer, carry), factor
+
+    start = jnp.zeros_like(nodes), jnp.ones_like(nodes)
+    (log_rest, _), factors = jax.lax.scan(eliminate, start, None, length=degree)
+    is_missed = ~factors[2][-1] & jnp.any((log_rest > -jnp.inf) & (log_target > -jnp.inf))
+    return _largest_ratio(_Factors(*factors), is_missed, log_target, log_sampler, jnp.zeros(()))
+
+
+def of_rows(rows: Float[Array, "row feat"], log_target: LogWeights, log_sampler: LogWeights) -> Kappa:
+    """Kappa for any feature rows, by elimination with complete pivoting and a running bound on the rounding error."""
+    # A row enters with rounding errors of a few units in the last place; an entry below its row's error is zero.
+    tolerance = rows.shape[1] * jnp.finfo(rows.dtype).eps
+    noise = tolerance * jnp.max(jnp.abs(rows), axis=1)
+
+    def eliminate(carry, _):
+        rest, noise = carry
+        log_rest = jnp.where(jnp.abs(rest) > noise[:, None], jnp.log(jnp.abs(rest)), -jnp.inf)
+        weighted = log_sampler[:, None] / 2 + log_rest
+        pivot, column = jnp.unravel_index(jnp.argmax(weighted), rest.shape)
+        log_pivot = weighted[pivot, column]
+        is_used = log_pivot > -jnp.inf
+        factor = jnp.log(jnp.abs(rest[:, column])) - log_pivot, jnp.sign(rest[:, column]), is_used
+        multiples = rest[:, column] / rest[pivot, column]
+        next_rest = (rest - multiples[:, None] * rest[pivot]).at[:, column].set(0.0).at[pivot].set(0.0)
+        next_noise = noise + jnp.abs(multiples) * noise[pivot]
+        return jax.tree.map(lambda new, old: jnp.where(is_used, new, old), (next_rest, next_noise), carry), factor
+
+    (rest, noise), factors = jax.lax.scan(eliminate, (rows, noise), None, length=min(rows.shape))
+    is_missed = jnp.any((jnp.abs(rest) > noise[:, None]) & (log_target > -jnp.inf)[:, None])
+    return _largest_ratio(_Factors(*factors), is_missed, log_target, log_sampler, jnp.asarray(tolerance))
+
+
+def _largest_ratio(
+    factors: _Factors, is_missed: Flag, log_target: LogWeights, log_sampler: LogWeights, tolerance: Real
+) -> Kappa:
+    """Return kappa from a basis in which the sampler's weighted rows are triangular with entries of at most 1."""
+    log_values = jnp.where(factors.is_used[:, None], factors.log_values, -jnp.inf)
+    sampled = factors.signs * jnp.exp(log_values + log_sampler / 2)
+    gram = sampled @ sampled.T + jnp.diag(jnp.where(factors.is_used, 0.0, 1.0))
+    log_wanted = log_values + log_target / 2
+    # The target's rows may reach e^35 and more: the largest is taken out as a factor, and underflow is harmless.
+    log_scale = jnp.max(log_wanted)
+    log_scale = jnp.where(log_scale > -jnp.inf, log_scale, 0.0)
+    wanted = factors.signs * jnp.exp(log_wanted - log_scale)
+    whitened = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), wanted, lower=True)
+    ln = 2 * log_scale + jnp.log(jnp.linalg.eigvalsh(whitened @ whitened.T)[-1])
+    return Kappa(jnp.where(is_missed, jnp.inf, ln), jnp.sum(factors.is_used), tolerance)

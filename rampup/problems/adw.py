@@ -1,0 +1,92 @@
+"""ADW, AdWords in its decision form: give each slot to an advertiser with budget left until the revenue reaches V."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from rampup import arguments
+from rampup.problems.base import Problem
+from rampup.problems.distributions import Distribution, as_distribution
+from rampup.types import Action, Flag, Key, Observation, Reward, Variables
+
+
+class ADWInstance(NamedTuple):
+    """What every advertiser bids for every slot."""
+
+    bids: Float[Array, "slot advertiser"]
+
+
+class ADWState(NamedTuple):
+    """The position of the present slot, what is left of each budget, and the revenue so far."""
+
+    position: Int[Array, ""]
+    budgets: Float[Array, " advertiser"]
+    revenue: Float[Array, ""]
+
+
+class ADW(Problem):
+    """n advertisers with budget 1, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3."""
+
+    horizon: int = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    target: Float[Array, ""]
+    bid_distributions: Distribution | tuple[Distribution, ...]
+
+    def __init__(self, n: int, m: int, V: float, bids: Any = "uniform"):  # noqa: N803 (the paper's letters)
+        self.horizon = arguments.integer("m", m, least=1)
+        self.num_actions = arguments.integer("n", n, least=1) + 1
+        self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
+        if isinstance(bids, list | tuple):
+            if len(bids) != n:
+                raise ValueError(f"`bids` must be one distribution or a list of `n` = {n} of them, got {len(bids)}.")
+            self.bid_distributions = tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
+        else:
+            self.bid_distributions = as_distribution("bids", bids)
+
+    def draw(self, key: Key) -> ADWInstance:
+        uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), dtype=float)
+        if isinstance(self.bid_distributions, Distribution):
+            return ADWInstance(self.bid_distributions.quantile(uniforms))
+        columns = [one.quantile(uniforms[:, i]) for i, one in enumerate(self.bid_distributions)]
+        return ADWInstance(jnp.stack(columns, axis=1))
+
+    def init(self, instance: ADWInstance) -> ADWState:
+        dtype = instance.bids.dtype
+        return ADWState(jnp.zeros((), dtype=int), jnp.ones(self.num_actions - 1, dtype), jnp.zeros((), dtype))
+
+    def observe(self, instance: ADWInstance, state: ADWState) -> Observation:
+        fraction = (state.position + 1) / self.horizon
+        ends = fraction[None], (state.revenue / self.target)[None]
+        return jnp.concatenate([ends[0], instance.bids[state.position], state.budgets, ends[1]])
+
+    def variables(self, observation: Observation) -> Variables:
+        num_advertisers = self.num_actions - 1
+        # Nobody is a virtual advertiser that bids 0 and has no budget.
+        bids = jnp.pad(observation[1 : 1 + num_advertisers], (1, 0))
+        budgets = jnp.pad(observation[1 + num_advertisers : -1], (1, 0))
+        return jnp.stack(
+            [jnp.full_like(bids, observation[0]), bids, budgets, jnp.full_like(bids, observation[-1])], axis=1
+        )
+
+    def step(self, instance: ADWInstance, state: ADWState, action: Action) -> tuple[ADWState, Reward, Flag]:
+        is_winner = jnp.arange(self.num_actions - 1) == action - 1
+        paid = jnp.where(
+            is_winner & (state.budgets >= instance.bids[state.position]), instance.bids[state.position], 0.0
+        )
+        revenue = state.revenue + jnp.sum(paid)
+        reached = revenue >= self.target
+        goes_on = ~reached & (state.position + 1 < self.horizon)
+        return ADWState(state.position + 1, state.budgets - paid, revenue), reached.astype(float), goes_on
+
+    def bounds(self) -> tuple[list[float], list[float]]:
+        num_advertisers = self.num_actions - 1
+        one = self.bid_distributions
+        each = [one] * num_advertisers if isinstance(one, Distribution) else one
+        highs = [distribution.support()[1] for distribution in each]
+        return [0.0] * (2 * num_advertisers + 2), [1.0, *highs, *[1.0] * num_advertisers, 1.0]
+
+    def degrees(self, degree: int) -> tuple[int, ...]:
+        return (degree,) * 4

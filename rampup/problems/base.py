@@ -1,0 +1,49 @@
+"""The contract of an online problem: all chance is in the hidden instance, every step is deterministic."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+
+from rampup.types import Action, Flag, Key, Observation, Reward, Variables
+
+Instance = Any
+"""Everything that will arrive: drawn once, never shown. A pytree of arrays, different for each problem."""
+
+State = Any
+"""What the player's past decisions left behind. A pytree of arrays whose shapes never change."""
+
+
+class Problem(eqx.Module):
+    """An online problem with a horizon and a fixed number of actions; no batch axis anywhere."""
+
+    horizon: eqx.AbstractVar[int]
+    num_actions: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def draw(self, key: Key) -> Instance:
+        """Draw the hidden instance; the only place where chance enters."""
+
+    @abstractmethod
+    def init(self, instance: Instance) -> State:
+        """Return the state before the first decision."""
+
+    @abstractmethod
+    def observe(self, instance: Instance, state: State) -> Observation:
+        """Return what the player sees now: the paper's state, as one vector."""
+
+    @abstractmethod
+    def variables(self, observation: Observation) -> Variables:
+        """Return the variables of the features, a row per action; a single row is accept's, reject then has none."""
+
+    @abstractmethod
+    def step(self, instance: Instance, state: State, action: Action) -> tuple[State, Reward, Flag]:
+        """Return the next state, the reward, and whether the episode goes on; called only while it does."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Return the least and the greatest value of each number of the observation."""
+
+    @abstractmethod
+    def degrees(self, degree: int) -> tuple[int, ...]:
+        """Return how many powers of each variable polynomial features of this degree use."""

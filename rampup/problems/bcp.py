@@ -1,0 +1,66 @@
+"""BCP, the best choice (secretary) problem: accept one arrival, and win if it is the best of all."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from rampup import arguments
+from rampup.problems.base import Problem
+from rampup.problems.series import as_series
+from rampup.types import Action, Flag, Key, Observation, Reward, Variables
+
+
+class BCPInstance(NamedTuple):
+    """Which arrivals are the best so far, and which of them is the last: the best of all."""
+
+    is_record: Bool[Array, " arrival"]
+    best: Int[Array, ""]
+
+
+class BCPState(NamedTuple):
+    """The position of the present arrival, counted from 0."""
+
+    position: Int[Array, ""]
+
+
+class BCP(Problem):
+    """n arrivals, arrival i the best so far with probability P_i, independently; the paper's section C.1."""
+
+    horizon: int = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    record_probs: Float[Array, " arrival"]
+
+    def __init__(self, n: int | None = None, series: Any = "classical"):
+        record_probs = as_series(series, n)
+        self.horizon = arguments.integer("n", len(record_probs), least=1)
+        self.num_actions = 2
+        self.record_probs = jnp.asarray(record_probs, dtype=float)
+
+    def draw(self, key: Key) -> BCPInstance:
+        is_record = jax.random.uniform(key, (self.horizon,), dtype=float) < self.record_probs
+        return BCPInstance(is_record, self.horizon - 1 - jnp.argmax(is_record[::-1]))
+
+    def init(self, instance: BCPInstance) -> BCPState:
+        return BCPState(jnp.zeros((), dtype=instance.best.dtype))
+
+    def observe(self, instance: BCPInstance, state: BCPState) -> Observation:
+        fraction = (state.position + 1) / self.horizon
+        return jnp.stack([fraction, instance.is_record[state.position].astype(fraction.dtype)])
+
+    def variables(self, observation: Observation) -> Variables:
+        return observation[None, :]
+
+    def step(self, instance: BCPInstance, state: BCPState, action: Action) -> tuple[BCPState, Reward, Flag]:
+        accepts = action == 1
+        reward = (accepts & (state.position == instance.best)).astype(float)
+        goes_on = ~accepts & (state.position + 1 < self.horizon)
+        return BCPState(state.position + 1), reward, goes_on
+
+    def bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0, 0.0], [1.0, 1.0]
+
+    def degrees(self, degree: int) -> tuple[int, ...]:
+        return (degree, 2)

@@ -1,0 +1,80 @@
+"""OKD, the online knapsack in its decision form: fill a bag of size B until the value inside reaches V."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from rampup import arguments
+from rampup.problems.base import Problem
+from rampup.problems.distributions import Distribution, as_distribution
+from rampup.types import Action, Flag, Key, Observation, Reward, Variables
+
+
+class OKDInstance(NamedTuple):
+    """The size and the value of every item."""
+
+    sizes: Float[Array, " arrival"]
+    values: Float[Array, " arrival"]
+
+
+class OKDState(NamedTuple):
+    """The position of the present item, and the size and value of what is in the bag."""
+
+    position: Int[Array, ""]
+    used: Float[Array, ""]
+    value: Float[Array, ""]
+
+
+class OKD(Problem):
+    """n items with independent sizes and values, budget B, target V; the paper's section C.2."""
+
+    horizon: int = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    budget: Float[Array, ""]
+    target: Float[Array, ""]
+    size_distribution: Distribution
+    value_distribution: Distribution
+
+    def __init__(self, n: int, B: float, V: float, sizes: Any = "uniform", values: Any = "uniform"):  # noqa: N803 (the paper's letters)
+        self.horizon = arguments.integer("n", n, least=1)
+        self.num_actions = 2
+        self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
+        self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
+        self.size_distribution = as_distribution("sizes", sizes)
+        self.value_distribution = as_distribution("values", values)
+
+    def draw(self, key: Key) -> OKDInstance:
+        size_key, value_key = jax.random.split(key)
+        shape = (self.horizon,)
+        return OKDInstance(self.size_distribution.draw(size_key, shape), self.value_distribution.draw(value_key, shape))
+
+    def init(self, instance: OKDInstance) -> OKDState:
+        nothing = jnp.zeros((), dtype=instance.sizes.dtype)
+        return OKDState(jnp.zeros((), dtype=int), nothing, nothing)
+
+    def observe(self, instance: OKDInstance, state: OKDState) -> Observation:
+        fraction = (state.position + 1) / self.horizon
+        # A bag of size 0 takes nothing of positive size; the part of it in use is then 0, not 0/0.
+        used = state.used / jnp.where(self.budget > 0, self.budget, 1.0)
+        arrival = instance.sizes[state.position], instance.values[state.position]
+        return jnp.stack([fraction, *arrival, used, state.value / self.target])
+
+    def variables(self, observation: Observation) -> Variables:
+        return observation[None, :]
+
+    def step(self, instance: OKDInstance, state: OKDState, action: Action) -> tuple[OKDState, Reward, Flag]:
+        used = state.used + instance.sizes[state.position]
+        takes = (action == 1) & (used <= self.budget)
+        value = jnp.where(takes, state.value + instance.values[state.position], state.value)
+        reached = value >= self.target
+        goes_on = ~reached & (state.position + 1 < self.horizon)
+        return OKDState(state.position + 1, jnp.where(takes, used, state.used), value), reached.astype(float), goes_on
+
+    def bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0] * 5, [1.0, self.size_distribution.support()[1], self.value_distribution.support()[1], 1.0, 1.0]
+
+    def degrees(self, degree: int) -> tuple[int, ...]:
+        return (degree,) * 5
