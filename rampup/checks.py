@@ -23,11 +23,11 @@ def check_problem(problem: Problem, *, episodes: int = 64, seed: int = 0) -> Non
     _require(not loose, f"a field that is not a JAX array must be `eqx.field(static=True)`, got {loose[:1]!r:.80}")
     keys = jax.random.split(jax.random.key(seed), episodes)
     _check_shapes(problem, keys[0])
-    played = jax.jit(jax.vmap(lambda key: play(problem, _uniform_policy(problem), key)))(keys)
+    played = jax.device_get(jax.jit(jax.vmap(lambda key: play(problem, _uniform_policy(problem), key)))(keys))
     _check_numbers(problem, played)
     _check_determinism(problem, keys[0])
     _check_batching(problem, keys[:2], played)
-    _require(bool(played.is_over.all()), "the episode must be over after `horizon` decisions")
+    _require(played.is_over.all(), "the episode must be over after `horizon` decisions")
 
 
 def _require(holds: Any, sentence: str) -> None:
@@ -42,62 +42,62 @@ def _uniform_policy(problem: Problem):
     return log_probs
 
 
-def _shapes_of(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
-
-
 def _check_shapes(problem: Problem, key: Any) -> None:
-    instance = problem.draw(key)
-    state = problem.init(instance)
-    observation = problem.observe(instance, state)
-    _require(jnp.ndim(observation) == 1, f"`observe` must return a vector, got shape {jnp.shape(observation)}")
+    instance = jax.eval_shape(problem.draw, key)
+    state = jax.eval_shape(problem.init, instance)
+    observation = jax.eval_shape(problem.observe, instance, state)
+    _require(len(observation.shape) == 1, f"`observe` must return a vector, got shape {observation.shape}")
     lows, highs = problem.bounds()
+    (size,) = observation.shape
     _require(
-        len(lows) == len(highs) == len(observation),
-        f"`bounds` must give {len(observation)} lows and highs, one for each number observed, got {len(lows)}",
+        len(lows) == len(highs) == size,
+        f"`bounds` must give {size} lows and highs, one for each number observed, got {len(lows)}",
     )
-    variables = problem.variables(observation)
+    variables = jax.eval_shape(problem.variables, observation)
     allowed = {problem.num_actions} | ({1} if problem.num_actions == 2 else set())
     _require(
-        jnp.ndim(variables) == 2 and variables.shape[0] in allowed,
-        f"`variables` must return a row per action, or one for accept or reject, got shape {jnp.shape(variables)}",
+        len(variables.shape) == 2 and variables.shape[0] in allowed,
+        f"`variables` must return a row per action, or one for accept or reject, got shape {variables.shape}",
     )
     degrees = problem.degrees(2)
     _require(
         len(degrees) == variables.shape[1],
         f"`degrees` must give a number for each of the {variables.shape[1]} variables, got {len(degrees)}",
     )
-    for action in range(problem.num_actions):
-        next_state, reward, goes_on = problem.step(instance, state, jnp.asarray(action))
-        _require(
-            jax.tree.structure(next_state) == jax.tree.structure(state) and _shapes_of(next_state) == _shapes_of(state),
-            "`step` must return a state of the same structure, shapes and dtypes as `init`",
-        )
-        _require(
-            jnp.shape(reward) == () and jnp.issubdtype(jnp.result_type(reward), jnp.floating),
-            f"`step` must return the reward as one floating-point number, got {reward!r}",
-        )
-        _require(
-            jnp.shape(goes_on) == () and jnp.result_type(goes_on) == jnp.bool_,
-            f"`step` must return whether the episode goes on as one true or false, got {goes_on!r}",
-        )
+    action = jax.ShapeDtypeStruct((), jnp.result_type(int))
+    next_state, reward, goes_on = jax.eval_shape(problem.step, instance, state, action)
+    _require(
+        jax.tree.structure(next_state) == jax.tree.structure(state) and _kinds(next_state) == _kinds(state),
+        "`step` must return a state of the same structure, shapes and dtypes as `init`",
+    )
+    _require(
+        reward.shape == () and jnp.issubdtype(reward.dtype, jnp.floating),
+        f"`step` must return the reward as one floating-point number, got {reward}",
+    )
+    _require(
+        goes_on.shape == () and goes_on.dtype == jnp.bool_,
+        f"`step` must return whether the episode goes on as one true or false, got {goes_on}",
+    )
+
+
+def _kinds(tree: Any) -> list[Any]:
+    return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
 
 
 def _check_numbers(problem: Problem, played: Episode) -> None:
     observations, rewards = np.asarray(played.observations), np.asarray(played.rewards)
-    alive = np.asarray(played.is_alive)
     _require(np.isfinite(observations).all(), "`observe` must return finite numbers only")
     lows, highs = (np.asarray(bound) for bound in problem.bounds())
     inside = (observations >= lows) & (observations <= highs)
-    _require(inside[alive].all(), "`observe` must stay within `bounds` while the episode goes on")
-    variables = jax.vmap(jax.vmap(problem.variables))(played.observations)
-    _require(bool(jnp.isfinite(variables).all()), "`variables` must return finite numbers only")
+    _require(inside[played.is_alive].all(), "`observe` must stay within `bounds` while the episode goes on")
+    variables = jax.jit(jax.vmap(jax.vmap(lambda seen: problem.variables(seen))))(observations)
+    _require(np.isfinite(variables).all(), "`variables` must return finite numbers only")
     worst = rewards.ravel()[np.argmax(np.abs(rewards - 0.5))]
     _require(0 <= worst <= 1, f"`step` must return rewards in [0, 1], got {worst}")
 
 
 def _check_determinism(problem: Problem, key: Any) -> None:
-    first, again = (jax.tree.leaves(problem.draw(key)) for _ in range(2))
+    first, again = (jax.tree.leaves(jax.jit(lambda key: problem.draw(key))(key)) for _ in range(2))
     same = all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
     _require(same, "the same key must draw the same instance: all chance belongs into `draw(key)`")
 
@@ -113,8 +113,7 @@ def _check_batching(problem: Problem, keys: Any, played: Episode) -> None:
 
 def _by_hand(problem: Problem, key: Any, actions: Any) -> tuple[np.ndarray, np.ndarray]:
     """Play the actions of an episode one call at a time."""
-    instance = problem.draw(jax.random.split(key)[0])
-    state = problem.init(instance)
+    instance, state = jax.jit(lambda key: _opening(problem, jax.random.split(key)[0]))(key)
     observe = jax.jit(lambda *seen: problem.observe(*seen))
     step = jax.jit(lambda *taken: problem.step(*taken))
     observations, rewards = [], []
@@ -123,3 +122,8 @@ def _by_hand(problem: Problem, key: Any, actions: Any) -> tuple[np.ndarray, np.n
         state, reward, _ = step(instance, state, action)
         rewards.append(reward)
     return np.stack(observations), np.stack(rewards)
+
+
+def _opening(problem: Problem, key: Any) -> tuple[Any, Any]:
+    instance = problem.draw(key)
+    return instance, problem.init(instance)

@@ -65,11 +65,17 @@ def of_polynomials(nodes: Float[Array, " row"], degree: int, log_target: LogWeig
     return _largest_ratio(_Factors(*factors), is_missed, log_target, log_sampler, jnp.zeros(()))
 
 
-def of_rows(rows: Float[Array, "row feat"], log_target: LogWeights, log_sampler: LogWeights) -> Kappa:
-    """Kappa for any feature rows, by elimination with complete pivoting and a running bound on the rounding error."""
+def of_rows(
+    rows: Float[Array, "row feat"], log_target: LogWeights, log_sampler: LogWeights, scales: Float[Array, " row"]
+) -> Kappa:
+    """Kappa for any feature rows, by elimination with complete pivoting and a running bound on the rounding error.
+
+    Args:
+        scales: the size of the numbers each row was computed from; entries far below it are rounding errors.
+    """
     # A row enters with rounding errors of a few units in the last place; an entry below its row's error is zero.
-    tolerance = rows.shape[1] * jnp.finfo(rows.dtype).eps
-    noise = tolerance * jnp.max(jnp.abs(rows), axis=1)
+    tolerance = 4 * rows.shape[1] * jnp.finfo(rows.dtype).eps
+    noise = tolerance * scales
 
     def eliminate(carry, _):
         rest, noise = carry
@@ -80,7 +86,7 @@ def of_rows(rows: Float[Array, "row feat"], log_target: LogWeights, log_sampler:
         is_used = log_pivot > -jnp.inf
         factor = jnp.log(jnp.abs(rest[:, column])) - log_pivot, jnp.sign(rest[:, column]), is_used
         multiples = rest[:, column] / rest[pivot, column]
-        next_rest = (rest - multiples[:, None] * rest[pivot]).at[:, column].set(0.0).at[pivot].set(0.0)
+        next_rest = (rest - multiples[:, None] * rest[pivot][None, :]).at[:, column].set(0.0).at[pivot].set(0.0)
         next_noise = noise + jnp.abs(multiples) * noise[pivot]
         return jax.tree.map(lambda new, old: jnp.where(is_used, new, old), (next_rest, next_noise), carry), factor
 
@@ -94,9 +100,9 @@ def _largest_ratio(
 ) -> Kappa:
     """Return kappa from a basis in which the sampler's weighted rows are triangular with entries of at most 1."""
     log_values = jnp.where(factors.is_used[:, None], factors.log_values, -jnp.inf)
-    sampled = factors.signs * jnp.exp(log_values + log_sampler / 2)
+    sampled = factors.signs * jnp.exp(log_values + log_sampler[None, :] / 2)
     gram = sampled @ sampled.T + jnp.diag(jnp.where(factors.is_used, 0.0, 1.0))
-    log_wanted = log_values + log_target / 2
+    log_wanted = log_values + log_target[None, :] / 2
     # The target's rows may reach e^35 and more: the largest is taken out as a factor, and underflow is harmless.
     log_scale = jnp.max(log_wanted)
     log_scale = jnp.where(log_scale > -jnp.inf, log_scale, 0.0)

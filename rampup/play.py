@@ -42,5 +42,7 @@ def replay(problem: Problem, policy_fn: PolicyFn, instance: Any, uniforms: Float
         seen = (jnp.where(is_alive, part, jnp.zeros_like(part)) for part in (observation, action, reward))
         return (state, is_alive & goes_on), (*seen, is_alive)
 
-    (_, goes_on), (observations, actions, rewards, is_alive) = jax.lax.scan(decide, (problem.init(instance), jnp.asarray(True)), uniforms)
+    (_, goes_on), (observations, actions, rewards, is_alive) = jax.lax.scan(
+        decide, (problem.init(instance), jnp.asarray(True)), uniforms
+    )
     return Episode(observations, actions, rewards, is_alive, ~goes_on)

@@ -137,7 +137,10 @@ DISTRIBUTIONS = {
     ),
     "special": (rampup.Special(), lambda z: np.where(z < 0.4, 0.0, np.clip(0.9 + 0.1 * (z - 0.6) / 0.4, 0.9, 1))),
     "bernoulli": (rampup.Bernoulli(0.3, 0.5), lambda z: np.where(z < 0.5, 0.7, 1.0)),
-    "empirical": (rampup.Empirical([0.9, 0.1, 0.1, 0.4]), lambda z: np.searchsorted([0.1, 0.1, 0.4, 0.9], z, "right") / 4),
+    "empirical": (
+        rampup.Empirical([0.9, 0.1, 0.1, 0.4]),
+        lambda z: np.searchsorted([0.1, 0.1, 0.4, 0.9], z, "right") / 4,
+    ),
 }
 
 

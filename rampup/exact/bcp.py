@@ -292,7 +292,7 @@ def relative_condition(features: Features, policy: BCPPolicy, target: Measure, s
         ends = [kappa.of_polynomials(nodes, features.degrees[0], log_target[:, x], log_sampler[:, x]) for x in (0, 1)]
         return Kappa(jnp.maximum(ends[0].ln, ends[1].ln), ends[0].rank + ends[1].rank, ends[0].tolerance)
     rows = jax.vmap(features.phi)(states(n).reshape(2 * n, 2))
-    return kappa.of_rows(rows, log_target.ravel(), log_sampler.ravel())
+    return kappa.of_rows(rows, log_target.ravel(), log_sampler.ravel(), jnp.max(jnp.abs(rows), axis=1))
 
 
 def snapshot(

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from rampup import arguments, kappa
 from rampup.diagnostics import Moments, Snapshot
+from rampup.kappa import Kappa
 from rampup.types import Real, Theta
 
 StatePolicy = Float[Array, "state action"]
@@ -100,7 +101,7 @@ class Values(NamedTuple):
 
 def values(lmdp: FiniteLMDP, policy: StatePolicy, regularisation: Real | float = 0.0) -> Values:
     """V^{pi,lambda}, Q^{pi,lambda} and A^{pi,lambda} (section 3 and appendix A) by backward induction."""
-    probs = jnp.exp(policy)
+    probs = jnp.exp(policy)[None]
     bonus = _entropy_bonus(lmdp, policy, regularisation)
 
     def back(after, _):
@@ -193,10 +194,13 @@ def performance_difference(
     return _sum_over(on_policy(lmdp, first), advantage + log_ratio[None])
 
 
-def ln_kappa(score: FeatureTable, target: Measure, sampler: Measure) -> Real:
-    """ln of the relative condition number of two measures (Def. 4)."""
+def relative_condition(features: FeatureTable, theta: Theta, target: Measure, sampler: Measure) -> Kappa:
+    """Kappa of a sampler against a target, at theta (Def. 4)."""
+    rows = scores(features, theta).reshape(-1, features.shape[-1])
     log_weights = (jnp.log(jnp.sum(measure, axis=(0, 1))).ravel() for measure in (target, sampler))
-    return kappa.of_rows(score.reshape(-1, score.shape[-1]), *log_weights).ln
+    # Scores are differences of features: their errors are those of the features of the state.
+    scales = jnp.broadcast_to(jnp.max(jnp.abs(features), axis=(1, 2))[:, None], features.shape[:2])
+    return kappa.of_rows(rows, *log_weights, scales.ravel())
 
 
 def snapshot(
@@ -218,5 +222,5 @@ def snapshot(
         potential=potential(lmdp, target, policy),
         target=moments(score, advantage, wanted),
         sampler=moments(score, advantage, sampled),
-        ln_kappa=ln_kappa(score, wanted, sampled),
+        ln_kappa=relative_condition(features, theta, wanted, sampled).ln,
     )
