@@ -29,8 +29,8 @@ _HOMES = {
     "Polynomial": "rampup.features",
     "as_features": "rampup.features",
     "user_features": "rampup.features",
-    "Episode": "rampup.play",
-    "play": "rampup.play",
+    "Episode": "rampup.episodes",
+    "play": "rampup.episodes",
 }
 
 

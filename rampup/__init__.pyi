@@ -1,11 +1,11 @@
 from rampup.checks import check_problem as check_problem
+from rampup.episodes import Episode as Episode
+from rampup.episodes import play as play
 from rampup.features import Features as Features
 from rampup.features import OneHot as OneHot
 from rampup.features import Polynomial as Polynomial
 from rampup.features import as_features as as_features
 from rampup.features import user_features as user_features
-from rampup.play import Episode as Episode
-from rampup.play import play as play
 from rampup.problems import PROBLEMS as PROBLEMS
 from rampup.problems import make as make
 from rampup.problems.adw import ADW as ADW

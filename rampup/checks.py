@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rampup import arguments
-from rampup.play import Episode, play
+from rampup.episodes import Episode, play
 from rampup.problems.base import Problem
 from rampup.types import LogProbs, Observation
 

@@ -124,7 +124,7 @@ class ProblemVectorEnv(VectorEnv):
 
     def step(self, actions):
         state, observation, reward, is_over = _advance_many(
-            self.problem, self._instance, self._state, jnp.asarray(np.asarray(actions, np.int32))
+            self.problem, self._instance, self._state, jnp.asarray(actions, dtype=int)
         )
         restarts = self._is_over
         if restarts.any():

@@ -155,7 +155,7 @@ def test_a_broken_problem_is_told_which_rule_it_breaks(broken):
 
 
 def test_anything_else_is_refused():
-    with pytest.raises(ValueError, match="must be an instance of a subclass of rampup.Problem"):
+    with pytest.raises(ValueError, match=r"must be an instance of a subclass of rampup\.Problem"):
         rampup.check_problem(object())
     with pytest.raises(ValueError, match="`horizon` must be a whole number of at least 1, got 0"):
         rampup.check_problem(Prophet(0))

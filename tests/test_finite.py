@@ -1,4 +1,4 @@
-"""Finite latent MDPs: the paper's theorems and lemmas hold, number by number, on random ones of many shapes and kinds."""
+"""Finite latent MDPs: the paper's theorems and lemmas hold, number by number, on random ones of many kinds."""
 
 import itertools
 from typing import NamedTuple

@@ -9,7 +9,7 @@ import plain
 import pytest
 
 import rampup
-from rampup.play import play
+from rampup.episodes import play
 
 NUM_INSTANCES = 1000
 

@@ -5,6 +5,7 @@ can be averaged out: index (i, x) of an array is arrival i + 1 with record flag 
 Only E[A^2] needs more, the second moment of V over instances, which has a recursion of its own.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -174,87 +175,60 @@ def log_fisher_weights(measure: Measure, policy: BCPPolicy) -> PerState:
     return measure.log_state + _fisher_coefficient(measure.accept, policy)
 
 
-def fisher(features: Features, log_weights: PerState) -> Float[Array, "feat feat"]:
-    """The Fisher matrix, summed over blocks of arrivals so that memory stays O(n)."""
-
-    def of_block(block, weights):
-        return jnp.einsum("ixf,ix,ixg->fg", block, weights, block)
-
-    return _sum_over_states(features, of_block, jnp.exp(log_weights))
-
-
-def _feature_sum(features: Features, weights: PerState) -> Theta:
-    """Sum of weight times phi over all states."""
-    if isinstance(features, OneHot):
-        return weights.ravel()
-    return _sum_over_states(features, lambda block, part: jnp.einsum("ixf,ix->f", block, part), weights)
-
-
 # Large enough that the loop costs nothing, small enough that a block of phi stays in cache.
 _BLOCK = 1024
 
 
-def _sum_over_states(features: Features, of_block, weights: PerState):
+def fisher(features: Features, weights: PerState) -> Float[Array, "feat feat"]:
+    """Sum of weight phi phi' over all states, in blocks of arrivals so that memory stays O(n)."""
+    return _sum_over_states(features, lambda phi, part: jnp.einsum("ixf,ix,ixg->fg", phi, part, phi), weights)
+
+
+def feature_sum(features: Features, weights: PerState) -> Theta:
+    """Sum of weight phi over all states."""
+    if isinstance(features, OneHot):
+        return weights.ravel()
+    return _sum_over_states(features, lambda phi, part: jnp.einsum("ixf,ix->f", phi, part), weights)
+
+
+def _sum_over_states(features: Features, of_block: Callable[[Array, Array], Array], weights: PerState) -> Array:
     n = len(weights)
-    num_blocks = -(-n // _BLOCK)
     size = min(n, _BLOCK)
+    num_blocks = -(-n // size)
     padding = ((0, num_blocks * size - n), (0, 0))
     observations = jnp.pad(states(n), (*padding, (0, 0))).reshape(num_blocks, size, 2, 2)
     padded = jnp.pad(weights, padding).reshape(num_blocks, size, 2)
 
     def add(total, block):
         phi = jax.vmap(jax.vmap(features.phi))(block[0])
-        return jax.tree.map(jnp.add, total, of_block(phi, block[1])), None
+        return total + of_block(phi, block[1]), None
 
-    first = of_block(jnp.zeros((size, 2, features.size)), jnp.zeros((size, 2)))
-    return jax.lax.scan(add, first, (observations, padded))[0]
-
-
-def gradient(record_probs: RecordProbs, features: Features, theta: Theta, regularisation: Real | float = 0.0) -> Theta:
-    """grad_theta V^{pi_theta,lambda} by the policy gradient theorem."""
-    policy = log_linear_policy(features, theta, len(record_probs))
-    q = values(record_probs, policy, regularisation)
-    log_weight = log_visitation(record_probs, policy) + policy.log_accept + policy.log_reject
-    return _feature_sum(features, jnp.exp(log_weight) * (q.accept - q.reject))
+    nothing = of_block(jnp.zeros((size, 2, features.size)), jnp.zeros((size, 2)))
+    return jax.lax.scan(add, nothing, (observations, padded))[0]
 
 
-def moments(
-    record_probs: RecordProbs,
-    features: Features,
-    policy: BCPPolicy,
-    measure: Measure,
-    regularisation: Real | float = 0.0,
-) -> Moments:
-    """The sums over a measure that losses and errors are made of, at the policy's own features and advantages.
+class Contrast(NamedTuple):
+    """Mean and mean square over instances of c = Q_m(accept) - Q_m(reject).
 
-    With c = Q(accept) - Q(reject) and p = pi(accept), the advantage is (1-p) c or -p c and the score (1-p) phi or
-    -p phi, so that every sum is one over states.
+    With p = pi(accept), the advantage is (1-p) c or -p c and the score (1-p) phi or -p phi: all that the sums over
+    state-action pairs need.
+    """
+
+    mean: PerState
+    square: PerState
+
+
+def contrast(record_probs: RecordProbs, policy: BCPPolicy, regularisation: Real | float = 0.0) -> Contrast:
+    """What accepting is worth over rejecting, in the mean and in the square.
+
+    Q_m(accept) is 1 if no record follows and Q_m(reject) is V_m(i+1), so that three recursions are needed: the mean of
+    V_m, its mean square, and its value on the one instance with no further record.
     """
     q = values(record_probs, policy, regularisation)
-    contrast = q.accept - q.reject
-    log_weights = log_fisher_weights(measure, policy)
-    weights = jnp.exp(log_weights)
-    shift = jnp.exp(measure.log_state) * (measure.accept - jnp.exp(policy.log_accept))
-    return Moments(
-        fisher=fisher(features, log_weights),
-        cross=_feature_sum(features, weights * contrast),
-        square=jnp.sum(weights * _squared_contrast(record_probs, policy, regularisation)),
-        advantage=jnp.sum(shift * contrast),
-        score=_feature_sum(features, shift),
-    )
-
-
-def _squared_contrast(record_probs: RecordProbs, policy: BCPPolicy, regularisation: Real | float) -> PerState:
-    """E over instances of (Q_m(accept) - Q_m(reject))^2.
-
-    Q_m(accept) is 1 if no record follows and Q_m(reject) is V_m(i+1), so three recursions are needed: the mean of V_m,
-    its mean square, and its value on the one instance with no further record.
-    """
-    win = _win_probs(record_probs)
+    win, mean = _win_probs(record_probs), q.ahead[:, None]
     accept, reject = jnp.exp(policy.log_accept), jnp.exp(policy.log_reject)
     bonus = regularisation * _entropies(policy)
     flag_probs = jnp.exp(log_flag_probs(record_probs))
-    mean = values(record_probs, policy, regularisation).ahead[:, None]
 
     def ahead(constant, slope):
         return jnp.concatenate([_backward(constant, slope)[1:], jnp.zeros(1)])[:, None]
@@ -266,7 +240,28 @@ def _squared_contrast(record_probs: RecordProbs, policy: BCPPolicy, regularisati
     )
     mean_square = ahead(jnp.sum(flag_probs * squared, axis=1), jnp.sum(flag_probs * reject**2, axis=1))
     offset = _surprise(policy.log_accept, regularisation) - _surprise(policy.log_reject, regularisation)
-    return win + mean_square + offset**2 - 2 * win * barren + 2 * offset * (win - mean)
+    return Contrast(q.accept - q.reject, win + mean_square + offset**2 - 2 * win * barren + 2 * offset * (win - mean))
+
+
+def moments(features: Features, policy: BCPPolicy, contrast: Contrast, measure: Measure) -> Moments:
+    """The sums over a measure that losses and errors are made of."""
+    weights = jnp.exp(log_fisher_weights(measure, policy))
+    shift = jnp.exp(measure.log_state) * (measure.accept - jnp.exp(policy.log_accept))
+    return Moments(
+        fisher=fisher(features, weights),
+        cross=feature_sum(features, weights * contrast.mean),
+        square=jnp.sum(weights * contrast.square),
+        advantage=jnp.sum(shift * contrast.mean),
+        score=feature_sum(features, shift),
+    )
+
+
+def gradient(record_probs: RecordProbs, features: Features, theta: Theta, regularisation: Real | float = 0.0) -> Theta:
+    """grad_theta V^{pi_theta,lambda} by the policy gradient theorem."""
+    policy = log_linear_policy(features, theta, len(record_probs))
+    q = values(record_probs, policy, regularisation)
+    log_weight = log_visitation(record_probs, policy) + policy.log_accept + policy.log_reject
+    return feature_sum(features, jnp.exp(log_weight) * (q.accept - q.reject))
 
 
 def potential(record_probs: RecordProbs, target: BCPPolicy, policy: BCPPolicy) -> Real:
@@ -307,11 +302,12 @@ def snapshot(
     policy = log_linear_policy(features, theta, len(record_probs))
     wanted = on_policy(record_probs, target)
     sampled = on_policy(record_probs, policy) if sampler is None else grafted(record_probs, sampler)
+    worth = contrast(record_probs, policy, regularisation)
     return Snapshot(
         value=values(record_probs, policy, regularisation).start,
         target_value=values(record_probs, target, regularisation).start,
         potential=potential(record_probs, target, policy),
-        target=moments(record_probs, features, policy, wanted, regularisation),
-        sampler=moments(record_probs, features, policy, sampled, regularisation),
+        target=moments(features, policy, worth, wanted),
+        sampler=moments(features, policy, worth, sampled),
         ln_kappa=relative_condition(features, policy, wanted, sampled).ln,
     )

@@ -197,10 +197,10 @@ def performance_difference(
 def relative_condition(features: FeatureTable, theta: Theta, target: Measure, sampler: Measure) -> Kappa:
     """Kappa of a sampler against a target, at theta (Def. 4)."""
     rows = scores(features, theta).reshape(-1, features.shape[-1])
-    log_weights = (jnp.log(jnp.sum(measure, axis=(0, 1))).ravel() for measure in (target, sampler))
+    log_target, log_sampler = (jnp.log(jnp.sum(measure, axis=(0, 1))).ravel() for measure in (target, sampler))
     # Scores are differences of features: their errors are those of the features of the state.
     scales = jnp.broadcast_to(jnp.max(jnp.abs(features), axis=(1, 2))[:, None], features.shape[:2])
-    return kappa.of_rows(rows, *log_weights, scales.ravel())
+    return kappa.of_rows(rows, log_target, log_sampler, scales.ravel())
 
 
 def snapshot(
