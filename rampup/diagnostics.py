@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rampup.learn.solvers import in_ball
+from rampup.solvers import in_ball
 from rampup.types import Real, Theta
 
 

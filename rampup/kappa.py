@@ -95,6 +95,23 @@ def of_rows(
     return _largest_ratio(_Factors(*factors), is_missed, log_target, log_sampler, jnp.asarray(tolerance))
 
 
+def of_factors(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat"]) -> Kappa:
+    """Kappa from square factors R with R'R = Sigma, as sampling gives them: known to rounding, with no weights left.
+
+    A direction in which the sampler's factor is below rounding was not seen; if the target's is above it there, kappa
+    is infinite.
+    """
+    tolerance = len(target) * jnp.finfo(target.dtype).eps
+    _, sizes, directions = jnp.linalg.svd(sampler)
+    is_seen = sizes > tolerance * sizes[0]
+    along = target @ directions.T
+    noise = tolerance * jnp.linalg.norm(target)
+    is_missed = jnp.any(~is_seen & (jnp.linalg.norm(along, axis=0) > noise))
+    whitened = jnp.where(is_seen[None, :], along / jnp.where(is_seen, sizes, 1.0)[None, :], 0.0)
+    ln = 2 * jnp.log(jnp.linalg.norm(whitened, ord=2))
+    return Kappa(jnp.where(is_missed, jnp.inf, ln), jnp.sum(is_seen), jnp.asarray(tolerance))
+
+
 def _largest_ratio(
     factors: _Factors, is_missed: Flag, log_target: LogWeights, log_sampler: LogWeights, tolerance: Real
 ) -> Kappa:

@@ -15,7 +15,7 @@ from rampup import theory
 from rampup.diagnostics import diagnose, fitting_error, loss
 from rampup.exact import finite, npg
 from rampup.exact.finite import FiniteLMDP
-from rampup.learn.solvers import in_ball
+from rampup.solvers import in_ball
 
 # (MDPs, states, actions, horizon, features): few shapes, because each is compiled once; edges among them.
 SIZES = [(1, 1, 2, 1, 1), (1, 3, 2, 3, 4), (2, 2, 3, 2, 6), (3, 4, 2, 4, 3), (2, 3, 5, 3, 4), (4, 5, 3, 5, 8)]

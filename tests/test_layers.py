@@ -15,7 +15,7 @@ LAYERS = [
     ["features"],
     ["policy"],
     ["episodes"],
-    ["learn.solvers"],
+    ["solvers"],
     ["kappa", "diagnostics"],
     ["theory"],
     ["exact"],

@@ -17,7 +17,7 @@ from rampup import policy as policies
 from rampup.diagnostics import Moments, Snapshot
 from rampup.features import Features, OneHot, Polynomial
 from rampup.kappa import Kappa
-from rampup.types import Real, Theta
+from rampup.types import PolicyFn, Real, Theta
 
 RecordProbs = Float[Array, " arrival"]
 PerArrival = Float[Array, " arrival"]
@@ -50,14 +50,15 @@ def states(n: int) -> Float[Array, "arrival flag 2"]:
     return jnp.stack([jnp.broadcast_to(fractions[:, None], (n, 2)), flags], axis=-1)
 
 
+def tabulated(policy_fn: PolicyFn, n: int) -> BCPPolicy:
+    """Any policy as a table over all states."""
+    log_probs = jax.vmap(jax.vmap(policy_fn))(states(n))
+    return BCPPolicy(log_probs[..., 1], log_probs[..., 0])
+
+
 def log_linear_policy(features: Features, theta: Theta, n: int) -> BCPPolicy:
     """pi_theta as a table."""
-
-    def of_state(observation):
-        return policies.log_probs(features, theta, observation[None, :])
-
-    log_probs = jax.vmap(jax.vmap(of_state))(states(n))
-    return BCPPolicy(log_probs[..., 1], log_probs[..., 0])
+    return tabulated(lambda observation: policies.log_probs(features, theta, observation[None, :]), n)
 
 
 def log_flag_probs(record_probs: RecordProbs) -> PerState:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from rampup.diagnostics import Diagnosis, Snapshot, diagnose
-from rampup.learn.solvers import Solution, in_ball
+from rampup.solvers import Solution, in_ball
 from rampup.types import Real, Theta
 
 

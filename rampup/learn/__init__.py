@@ -1,1 +1,1 @@
-"""The learner's parts."""
+"""The learner: sample, estimate, solve, update; stages, schemes, and many runs at once."""

@@ -1,0 +1,119 @@
+"""Estimates of the gradient and the Fisher matrix at theta: sampled as in the paper, sampled in pairs, or exact."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from rampup import policy as policies
+from rampup.exact import bcp
+from rampup.features import Features
+from rampup.learn.sampler import Behaviour, Branches, branches
+from rampup.problems.base import Problem
+from rampup.problems.bcp import BCP
+from rampup.types import Key, PolicyFn, Real, Theta
+
+
+class Estimate(NamedTuple):
+    """Sigma_t and the sum of A score under d^t, both summed over steps and averaged over lanes."""
+
+    fisher: Float[Array, "feat feat"]
+    gradient: Float[Array, " feat"]
+
+
+class Sampling(NamedTuple):
+    """How episodes are sampled; the same for all runs of a batch."""
+
+    num_lanes: int
+    """N: lanes for each of the H branch steps."""
+    sampler_fn: PolicyFn | None = None
+    """A fixed sampler that is not log-linear."""
+
+
+Estimator = Callable[..., Estimate]
+"""(problem, features, theta, behaviour, key, sampling, regularisation=, clip=) -> Estimate."""
+
+
+def from_branches(features: Features, theta: Theta, seen: Branches, num_lanes: int) -> Estimate:
+    """F^ = sum of score score' / N and grad^ = sum of A^ score / N (Algorithm 3)."""
+    score = jax.vmap(lambda variables, action: policies.score(features, theta, variables, action))
+    scores = score(seen.variables, seen.action) * seen.is_alive.astype(theta.dtype)[:, None]
+    return Estimate(scores.T @ scores / num_lanes, seen.advantage @ scores / num_lanes)
+
+
+def algorithm4(
+    problem: Problem,
+    features: Features,
+    theta: Theta,
+    behaviour: Behaviour | None,
+    key: Key,
+    sampling: Sampling,
+    *,
+    regularisation: Real | float,
+    clip: Real | float,
+    is_paired: bool = False,
+) -> Estimate:
+    """The paper's estimate: a coin decides whether an episode speaks for Q or for V."""
+    seen = branches(
+        problem,
+        features,
+        theta,
+        behaviour,
+        key,
+        num_lanes=sampling.num_lanes,
+        regularisation=regularisation,
+        clip=clip,
+        is_paired=is_paired,
+        sampler_fn=sampling.sampler_fn,
+    )
+    return from_branches(features, theta, seen, sampling.num_lanes)
+
+
+def paired(*arguments, **settings) -> Estimate:
+    """Both sides of the coin on the same instance: the same expectation with less noise, for twice the episodes."""
+    return algorithm4(*arguments, **settings, is_paired=True)
+
+
+def exact(
+    problem: Problem,
+    features: Features,
+    theta: Theta,
+    behaviour: Behaviour | None,
+    key: Key,
+    sampling: Sampling,
+    *,
+    regularisation: Real | float,
+    clip: Real | float,
+) -> Estimate:
+    """What the sampled estimates converge to, for the best choice problem; the clip bites only below pi = e^-clip."""
+    if not isinstance(problem, BCP):
+        raise ValueError("the exact estimator is for problem bcp; take `algorithm4` or `paired` for others.")
+    policy = bcp.log_linear_policy(features, theta, problem.horizon)
+    measure = sampling_measure(problem, features, policy, behaviour, sampling.sampler_fn)
+    sums = bcp.moments(features, policy, bcp.contrast(problem.record_probs, policy, regularisation), measure)
+    return Estimate(sums.fisher, sums.cross)
+
+
+def sampling_measure(
+    problem: BCP,
+    features: Features,
+    policy: bcp.BCPPolicy,
+    behaviour: Behaviour | None,
+    sampler_fn: PolicyFn | None,
+) -> bcp.Measure:
+    """d^t of the best choice problem: the policy's own visitation, or the grafted one of a fixed sampler."""
+    probs, n = problem.record_probs, problem.horizon
+    own = bcp.on_policy(probs, policy)
+    if behaviour is None:
+        return own
+    sampler_fn = sampler_fn or policies.log_linear(problem, features, behaviour.theta)
+    other = bcp.grafted(probs, bcp.tabulated(sampler_fn, n))
+    return jax.tree.map(lambda fixed, on_policy: jnp.where(behaviour.is_fixed, fixed, on_policy), other, own)
+
+
+ESTIMATORS: dict[str, Estimator] = {"algorithm4": algorithm4, "paired": paired, "exact": exact}
+
+EPISODES_PER_LANE = {"algorithm4": 1, "paired": 2, "exact": 0}
+"""What a lane costs, as the paper counts samples."""

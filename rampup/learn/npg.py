@@ -1,0 +1,74 @@
+"""Algorithm 3, natural policy gradient, for a batch of runs: sample, estimate, solve, update."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from rampup.features import Features
+from rampup.learn.estimators import ESTIMATORS, Sampling
+from rampup.learn.sampler import Behaviour
+from rampup.problems.base import Problem
+from rampup.solvers import SOLVERS, Solution
+from rampup.types import Key
+
+
+class Method(NamedTuple):
+    """What is compiled in: the same for all runs of a batch."""
+
+    sampling: Sampling
+    estimator: str
+    solver: str
+
+
+class Hyper(NamedTuple):
+    """Numbers that may differ from run to run."""
+
+    learning_rate: Float[Array, "*run"]
+    regularisation: Float[Array, "*run"]
+    radius: Float[Array, "*run"]
+    clip: Float[Array, "*run"]
+
+
+class NPGState(NamedTuple):
+    """What the next update needs."""
+
+    theta: Float[Array, "run feat"]
+    iteration: Int[Array, " run"]
+    is_broken: Bool[Array, " run"]
+    """Whether an update was refused because it was not finite; theta is then the last good one."""
+
+
+def step(
+    problem: Problem,
+    features: Features,
+    method: Method,
+    hyper: Hyper,
+    behaviour: Behaviour | None,
+    stage_key: Key,
+    state: NPGState,
+) -> tuple[NPGState, Solution]:
+    """One update of every run; `stage_key` holds a key for each, and row t of its numbers depends on t and it alone."""
+
+    def estimate(theta, iteration, key, behaviour, regularisation, clip):
+        iteration_key = jax.random.fold_in(key, iteration)
+        return ESTIMATORS[method.estimator](
+            problem,
+            features,
+            theta,
+            behaviour,
+            iteration_key,
+            method.sampling,
+            regularisation=regularisation,
+            clip=clip,
+        )
+
+    moments = jax.vmap(estimate)(state.theta, state.iteration, stage_key, behaviour, hyper.regularisation, hyper.clip)
+    # The authors' ridge is 1e-6 on the mean over steps; here the Fisher matrix is a sum over them.
+    extra = {"ridge": 1e-6 * problem.horizon} if method.solver == "ridge_project" else {}
+    solution = SOLVERS[method.solver](moments.fisher, moments.gradient, hyper.radius, **extra)
+    theta = state.theta + hyper.learning_rate[:, None] * solution.direction
+    is_broken = state.is_broken | ~jnp.all(jnp.isfinite(theta), axis=1)
+    kept = jnp.where(is_broken[:, None], state.theta, theta)
+    return NPGState(kept, state.iteration + 1, is_broken), solution

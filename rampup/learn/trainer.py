@@ -1,0 +1,352 @@
+"""Many runs in one program: seeds, schemes and hyper-parameters train together as one batch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rampup import arguments
+from rampup.exact.finite import require_double_precision
+from rampup.features import Features
+from rampup.learn import inspection, npg
+from rampup.learn.curriculum import Stage, Stages, checked_stages
+from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS, Sampling
+from rampup.learn.inspection import Effort, Inspection
+from rampup.learn.npg import Hyper, Method, NPGState
+from rampup.learn.sampler import Behaviour
+from rampup.problems.base import Problem
+from rampup.problems.bcp import BCP
+from rampup.references import default_reference
+from rampup.solvers import SOLVERS, Solution
+from rampup.types import PolicyFn
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run: a curriculum, a seed, and what it does otherwise than `Settings` say."""
+
+    name: str
+    stages: Stages
+    seed: int = 0
+    learning_rate: float | None = None
+    radius: float | None = None
+
+    def __post_init__(self):
+        checked_stages(self.stages)
+        arguments.integer("seed", self.seed, least=0, most=2**32 - 1)
+        for name in ("learning_rate", "radius"):
+            if getattr(self, name) is not None:
+                arguments.positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the paper's values, but for the learning rate, are the defaults."""
+
+    learning_rate: float = 0.1
+    num_lanes: int = 100
+    radius: float = 10.0
+    clip: float = 15.0
+    estimator: str = "algorithm4"
+    solver: str = "ball"
+    record_every: int = 100
+    effort: Effort = field(default_factory=Effort)
+
+    def __post_init__(self):
+        arguments.positive("learning_rate", self.learning_rate)
+        arguments.integer("num_lanes", self.num_lanes, least=1)
+        arguments.positive("radius", self.radius)
+        arguments.positive("clip", self.clip)
+        arguments.known_name("estimator", self.estimator, ESTIMATORS)
+        arguments.known_name("solver", self.solver, SOLVERS)
+        arguments.integer("record_every", self.record_every, least=1)
+        for name, number in self.effort._asdict().items():
+            arguments.integer(name, number, least=2)
+
+
+@dataclass
+class RunResult:
+    """What became of a run: theta after each stage, and the rows recorded on the way."""
+
+    run: Run
+    thetas: list[np.ndarray] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The parameters learned."""
+        return self.thetas[-1]
+
+
+class Progress(NamedTuple):
+    """Where training stands, told to the callback after each piece of work."""
+
+    done: int
+    total: int
+    """Iterations of all runs, done and planned at most."""
+    latest: list[dict[str, Any]]
+    """The rows recorded last."""
+
+
+class NonFiniteError(FloatingPointError):
+    """A run met a number that is not finite; `results` holds everything recorded until then."""
+
+    def __init__(self, message: str, results: list[RunResult]):
+        super().__init__(message)
+        self.results = results
+
+
+@dataclass
+class _Live:
+    """A run under way: the state of its present stage."""
+
+    result: RunResult
+    theta: np.ndarray
+    stage_index: int = 0
+    iteration: int = 0
+    samples_before: int = 0
+    """Samples taken in the stages before this one."""
+    last_row: int = 0
+    error_sum: float = 0.0
+    error_weight: float = 0.0
+
+    @property
+    def run(self) -> Run:
+        return self.result.run
+
+    @property
+    def stage(self) -> Stage:
+        return self.run.stages[self.stage_index]
+
+    @property
+    def is_over(self) -> bool:
+        return self.stage_index == len(self.run.stages)
+
+    @property
+    def sampler_fn(self) -> PolicyFn | None:
+        return self.stage.sampler if callable(self.stage.sampler) else None
+
+    @property
+    def sampler_theta(self) -> np.ndarray:
+        """The fixed sampler's parameters; zero, the uniform policy, where it is naive or not log-linear."""
+        return self.result.thetas[-1] if self.stage.sampler == "previous" else np.zeros_like(self.theta)
+
+    @property
+    def stage_key(self) -> jax.Array:
+        """Counted from the end, so that schemes with one seed meet the same instances in their final phase."""
+        return jax.random.fold_in(jax.random.key(self.run.seed), len(self.run.stages) - 1 - self.stage_index)
+
+
+def train(
+    runs: Sequence[Run],
+    features: Features,
+    settings: Settings | None = None,
+    *,
+    reference_fn: PolicyFn | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[RunResult]:
+    """Train all runs; those whose present stages are on the same problem advance as one batch.
+
+    Args:
+        reference_fn: the policy that value, kappa and fitting error are measured against; by default the problem's own
+            (optimal for bcp, a classical rule for okd and adw).
+    """
+    require_double_precision()
+    settings = settings or Settings()
+    if not runs:
+        raise ValueError("`runs` must hold at least one run.")
+    live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
+    results = [one.result for one in live]
+    references: dict[int, PolicyFn] = {}
+    total = sum(stage.iterations for run in runs for stage in run.stages)
+    while group := _next_group(live):
+        problem = group[0].stage.problem
+        if id(problem) not in references:
+            references[id(problem)] = reference_fn or default_reference(problem)[1]
+        _work(group, features, settings, references[id(problem)], results)
+        if on_progress is not None:
+            left = sum(_iterations_left(one) for one in live)
+            on_progress(Progress(total - left, total, [one.result.rows[-1] for one in group]))
+    return results
+
+
+def _next_group(live: list[_Live]) -> list[_Live]:
+    """The runs to advance next: those that share problem and sampler with the one that is furthest behind."""
+    waiting = [one for one in live if not one.is_over]
+    if not waiting:
+        return []
+    first = min(waiting, key=lambda one: one.stage_index)
+    return [one for one in waiting if _kind(one) == _kind(first)]
+
+
+def _kind(one: _Live) -> tuple[int, int]:
+    return id(one.stage.problem), id(one.sampler_fn)
+
+
+def _iterations_left(one: _Live) -> int:
+    if one.is_over:
+        return 0
+    return sum(stage.iterations for stage in one.run.stages[one.stage_index :]) - one.iteration
+
+
+def _work(
+    group: list[_Live], features: Features, settings: Settings, reference_fn: PolicyFn, results: list[RunResult]
+) -> None:
+    """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
+    problem = group[0].stage.problem
+    method = Method(Sampling(settings.num_lanes, group[0].sampler_fn), settings.estimator, settings.solver)
+    batch = _batch_of(group, settings)
+    count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
+    state, solution = _updates(problem, features, method, *batch, max(count, 1))
+    seen = _inspect(problem, features, batch, solution, reference_fn, method, settings.effort)
+    host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
+    for index, one in enumerate(group):
+        own = (jax.tree.map(lambda leaf, index=index: leaf[index], part) for part in (host_solution, host_seen))
+        row = _row(one, settings, *own)
+        one.result.rows.append(row)
+        is_promoted = one.stage.promote_at is not None and row["value"] >= one.stage.promote_at * row["reference_value"]
+        if is_promoted or one.iteration == one.stage.iterations:
+            _close_stage(one, settings)
+        else:
+            one.theta, one.iteration = host_state.theta[index], one.iteration + count
+        if host_state.is_broken[index] and not one.is_over:
+            raise NonFiniteError(
+                f"run {one.run.name!r} with seed {one.run.seed} met a number that is not finite within {max(count, 1)} "
+                f"updates after iteration {row['iteration']} of stage {row['stage']}: lower `learning_rate` (now "
+                f"{_number(one, settings, 'learning_rate')}) or `radius` (now {_number(one, settings, 'radius')}).",
+                results,
+            )
+
+
+def _number(one: _Live, settings: Settings, name: str) -> float:
+    """The run's own value of a hyper-parameter, or the common one."""
+    own = getattr(one.run, name)
+    return float(getattr(settings, name) if own is None else own)
+
+
+class _Batch(NamedTuple):
+    hyper: Hyper
+    behaviour: Behaviour | None
+    stage_keys: jax.Array
+    state: NPGState
+
+
+def _batch_of(group: list[_Live], settings: Settings) -> _Batch:
+    """The runs of a group as arrays; padded to a power of two where runs may leave it one by one, to compile less."""
+    may_shrink = any(one.stage.promote_at is not None for one in group)
+    size = 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
+    padded = group + [group[0]] * (size - len(group))
+    is_fixed = np.array([one.stage.sampler != "on_policy" for one in padded])
+    hyper = Hyper(
+        learning_rate=jnp.asarray([_number(one, settings, "learning_rate") for one in padded]),
+        regularisation=jnp.asarray([float(one.stage.regularisation) for one in padded]),
+        radius=jnp.asarray([_number(one, settings, "radius") for one in padded]),
+        clip=jnp.full(size, float(settings.clip)),
+    )
+    behaviour = Behaviour(jnp.asarray(is_fixed), jnp.asarray(np.stack([one.sampler_theta for one in padded])))
+    state = NPGState(
+        jnp.asarray(np.stack([one.theta for one in padded])),
+        jnp.asarray([one.iteration for one in padded]),
+        jnp.zeros(size, bool),
+    )
+    return _Batch(hyper, behaviour if is_fixed.any() else None, jnp.stack([one.stage_key for one in padded]), state)
+
+
+@partial(jax.jit, static_argnames="method")
+def _updates(
+    problem: Problem,
+    features: Features,
+    method: Method,
+    hyper: Hyper,
+    behaviour: Behaviour | None,
+    stage_keys: jax.Array,
+    state: NPGState,
+    count: jax.Array,
+) -> tuple[NPGState, Solution]:
+    """Make `count` updates; return the state after them and the solution of the first."""
+    train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(stage_keys)
+    step = partial(npg.step, problem, features, method, hyper, behaviour, train_keys)
+    first, solution = step(state)
+    return jax.lax.fori_loop(1, count, lambda _, state: step(state)[0], first), solution
+
+
+@partial(jax.jit, static_argnames=("reference_fn", "method", "effort"))
+def _inspect(
+    problem: Problem,
+    features: Features,
+    batch: _Batch,
+    solution: Solution,
+    reference_fn: PolicyFn,
+    method: Method,
+    effort: Effort,
+) -> Inspection:
+    """Inspect every run at theta before the update whose solution is given."""
+
+    def of_run(theta, iteration, direction, behaviour, regularisation, stage_key):
+        given = features, theta, direction, behaviour, regularisation
+        policies = {"reference_fn": reference_fn, "sampler_fn": method.sampling.sampler_fn}
+        if isinstance(problem, BCP):
+            return inspection.exact(problem, *given, **policies)
+        key = jax.random.fold_in(jax.random.fold_in(stage_key, 1), iteration)
+        return inspection.sampled(problem, *given, key, **policies, effort=effort)
+
+    state = batch.state
+    return jax.vmap(of_run)(
+        state.theta, state.iteration, solution.direction, batch.behaviour, batch.hyper.regularisation, batch.stage_keys
+    )
+
+
+def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -> dict[str, Any]:
+    """Everything worth recording about theta_t, as plain numbers."""
+    decay = 1 - _number(one, settings, "learning_rate") * one.stage.regularisation
+    fade = decay ** (one.iteration - one.last_row)
+    one.error_sum = one.error_sum * fade + float(seen.fitting_error)
+    one.error_weight = one.error_weight * fade + 1.0
+    one.last_row = one.iteration
+    return {
+        "scheme": one.run.name,
+        "seed": one.run.seed,
+        "stage": one.stage_index,
+        "iteration": one.iteration,
+        "samples": one.samples_before + _samples(one, settings),
+        "value": float(seen.value),
+        "value_interval": _interval(seen.value, seen.value_error),
+        "reference_value": float(seen.reference_value),
+        "ln_kappa": float(seen.ln_kappa),
+        "ln_kappa_interval": _interval(seen.ln_kappa, seen.ln_kappa_error),
+        "kappa_rank": int(seen.kappa_rank),
+        "kappa_tolerance": float(seen.kappa_tolerance),
+        "err": float(seen.fitting_error),
+        "avg_err": one.error_sum / one.error_weight,
+        "potential": float(seen.potential),
+        "direction_norm": float(np.linalg.norm(solution.direction)),
+        "multiplier": float(solution.multiplier),
+        "residual": float(solution.residual),
+        "is_active": bool(solution.is_active),
+    }
+
+
+def _interval(estimate: Any, error: Any) -> list[float]:
+    """The 95% interval of a normal estimate."""
+    return [float(estimate - 1.96 * error), float(estimate + 1.96 * error)]
+
+
+def _samples(one: _Live, settings: Settings) -> int:
+    """T x H x N of the present stage, as the paper counts."""
+    per_iteration = one.stage.problem.horizon * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
+    return one.iteration * per_iteration
+
+
+def _close_stage(one: _Live, settings: Settings) -> None:
+    """Keep what the stage learned and make ready for the next."""
+    one.samples_before += _samples(one, settings)
+    one.result.thetas.append(one.theta)
+    one.stage_index += 1
+    one.iteration = one.last_row = 0
+    one.error_sum = one.error_weight = 0.0
+    if not one.is_over and one.stage.start == "zero":
+        one.theta = np.zeros_like(one.theta)
