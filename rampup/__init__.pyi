@@ -6,6 +6,17 @@ from rampup.features import OneHot as OneHot
 from rampup.features import Polynomial as Polynomial
 from rampup.features import as_features as as_features
 from rampup.features import user_features as user_features
+from rampup.learn.curriculum import SCHEMES as SCHEMES
+from rampup.learn.curriculum import Stage as Stage
+from rampup.learn.curriculum import multi_step as multi_step
+from rampup.learn.curriculum import scheme as scheme
+from rampup.learn.inspection import Effort as Effort
+from rampup.learn.trainer import NonFiniteError as NonFiniteError
+from rampup.learn.trainer import Progress as Progress
+from rampup.learn.trainer import Run as Run
+from rampup.learn.trainer import RunResult as RunResult
+from rampup.learn.trainer import Settings as Settings
+from rampup.learn.trainer import train as train
 from rampup.problems import PROBLEMS as PROBLEMS
 from rampup.problems import make as make
 from rampup.problems.adw import ADW as ADW

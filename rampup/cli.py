@@ -3,7 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,9 @@ def _examples(*lines: str) -> str:
 app = typer.Typer(
     name="rampup",
     help="Policies for decisions that arrive one at a time and cannot be taken back.",
-    epilog=_examples("rampup problems", "rampup theory bcp --n 100", "rampup theory growth --json"),
+    epilog=_examples(
+        "rampup problems", "rampup theory growth", "rampup train bcp --set n=100 --scheme curl --warmup n=10"
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,7 +38,7 @@ def main() -> None:
     """Run the command line: a user's mistake is one line on stderr and exit code 2, a traceback is a bug of ours."""
     try:
         sys.exit(app(standalone_mode=False) or 0)
-    except ValueError as error:
+    except (ValueError, FloatingPointError) as error:
         _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
@@ -59,10 +62,12 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
-def _double_precision() -> None:
+def _configure_jax() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
+    # Two large programs in flight at once can block each other for ever on the thread pool of a machine with few cores.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _print_json(document: Any) -> None:
@@ -133,7 +138,7 @@ def theory_bcp(
     Kappa is taken at theta = 0, grafted sampler against the optimal policy; k_curl and k_naive are the closed forms of
     Theorem 2. A number too large for a double is null in JSON: its logarithm is given beside it.
     """
-    _double_precision()
+    _configure_jax()
     from rampup.stories import bcp_theory
 
     answer = bcp_theory(n, series, sampler_threshold, features)
@@ -172,7 +177,7 @@ def theory_growth(
     as_json: AsJson = False,
 ) -> None:
     """How kappa grows with n: exponentially for the naive sampler, hardly at all for the curriculum's."""
-    _double_precision()
+    _configure_jax()
     from rampup.stories import bcp_growth
 
     answer = bcp_growth(_tracked(n or [10, 20, 50, 100, 1_000, 10_000, 100_000], "sizes"), warmup, features)
@@ -207,6 +212,130 @@ def _show_growth(answer: dict[str, Any]) -> None:
     console.print(
         "Kappa governs how many samples learning needs (Theorem 1): one small warm-up takes the exponential away."
     )
+
+
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter of the problem, as name=value; may be repeated.")
+]
+
+
+@app.command(
+    epilog=_examples(
+        "rampup train bcp --set n=100 --scheme curl --warmup n=10 --iterations 400 --seeds 8 --json",
+        "rampup train okd --set n=100 --set B=10 --set V=25 --scheme curl --scheme direct "
+        "--warmup n=10 --warmup B=1 --warmup V=2",
+    )
+)
+def train(
+    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    settings: Setting = None,
+    schemes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scheme", help="direct, naive_samp, curl, fix_samp_curl, or one of these with _reg; may be repeated."
+        ),
+    ] = None,
+    warmup: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter in which the warm-up problem differs, as name=value; may be repeated."),
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Updates on the problem itself.")] = 400,
+    warmup_iterations: Annotated[
+        int | None, typer.Option(help="Updates on the warm-up problem; as many by default.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, and so on.")] = 1,
+    features: Annotated[str | None, typer.Option("--features", help="one_hot, monomial:D0 or legendre:D0.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="eta; by default the paper's for the problem.")] = None,
+    lanes: Annotated[int, typer.Option(help="N, episodes for each step of the horizon in an update.")] = 100,
+    radius: Annotated[float, typer.Option(help="G, the radius of the ball a step stays in.")] = 10.0,
+    clip: Annotated[float, typer.Option(help="U, the clip of the entropy bonus.")] = 15.0,
+    regularisation: Annotated[float, typer.Option(help="lambda of the _reg schemes.")] = 0.01,
+    estimator: Annotated[str, typer.Option(help="algorithm4, paired, or exact (bcp).")] = "algorithm4",
+    solver: Annotated[str, typer.Option(help="ball or ridge_project.")] = "ball",
+    record_every: Annotated[int, typer.Option(help="Updates between two recorded rows.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Train policies: all schemes and seeds as one batch."""
+    _configure_jax()
+    from rampup.learn.session import train_session
+
+    with _progress_bar() as on_progress:
+        answer = train_session(
+            problem,
+            _parameters("--set", settings),
+            _parameters("--warmup", warmup),
+            schemes or ["curl"],
+            seeds=seeds,
+            iterations=iterations,
+            warmup_iterations=warmup_iterations,
+            features=features,
+            learning_rate=learning_rate,
+            num_lanes=lanes,
+            radius=radius,
+            clip=clip,
+            regularisation=regularisation,
+            estimator=estimator,
+            solver=solver,
+            record_every=record_every,
+            on_progress=on_progress,
+        )
+    if as_json:
+        _print_json(answer)
+    else:
+        _show_training(answer)
+
+
+def _parameters(option: str, given: list[str] | None) -> dict[str, Any]:
+    """Read name=value pairs; a value is JSON where it can be (a number, a list, an object), else a string."""
+    parameters = {}
+    for pair in given or []:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"`{option}` takes name=value, got {pair!r}.")
+        try:
+            parameters[name] = json.loads(text)
+        except ValueError:
+            parameters[name] = text
+    return parameters
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[Any], None]]:
+    """A bar on stderr with the latest value of the first run, where somebody is looking."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("compiling", total=None)
+
+        def show(progress: Any) -> None:
+            row = progress.latest[0]
+            text = f"{row['scheme']} stage {row['stage']} iteration {row['iteration']} value {row['value']:.4f}"
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
+
+        yield show
+
+
+def _show_training(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    rows = [
+        [
+            run["scheme"],
+            run["seed"],
+            f"{run['value']:.4f}",
+            f"{run['reference_value']:.4f}",
+            "" if run["optimal_value"] is None else f"{run['optimal_value']:.4f}",
+            _short(run["ln_kappa"]),
+            f"{run['avg_err']:.4f}",
+            f"{run['samples']:,}",
+        ]
+        for run in answer["runs"]
+    ]
+    header = ["scheme", "seed", "value", answer["reference"], "optimum", "ln kappa", "avg err", "samples"]
+    _print_table(Console(highlight=False), header, rows)
 
 
 def _tracked(items: list[Any], name: str) -> Iterable[Any]:

@@ -1,14 +1,33 @@
 """Tests run in double precision, with silent rank and dtype promotion forbidden and all shapes checked."""
 
+from pathlib import Path
+
 import jax
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
+# Two large programs in flight at once can block each other for ever on the thread pool of a machine with few cores.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+# Tests repeat programs that are compiled already; what took a while is kept for the next time.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 # Not the parts that must refuse bad types themselves, with a sentence.
-CHECKED = ("exact", "learn", "solvers", "diagnostics", "features", "kappa", "episodes", "policy")
+CHECKED = (
+    "exact",
+    "learn.sampler",
+    "learn.estimators",
+    "learn.npg",
+    "learn.inspection",
+    "solvers",
+    "diagnostics",
+    "features",
+    "kappa",
+    "episodes",
+    "policy",
+)
 install_import_hook([f"rampup.{name}" for name in CHECKED], "beartype.beartype")
 
 # Examples take as long as compiling does, and a failure must be found again by whoever looks next.

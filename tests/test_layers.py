@@ -19,6 +19,8 @@ LAYERS = [
     ["kappa", "diagnostics"],
     ["theory"],
     ["exact"],
+    ["references"],
+    ["learn"],
     ["checks", "gym", "stories", "catalogue"],
     ["cli"],
 ]

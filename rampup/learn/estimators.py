@@ -1,7 +1,7 @@
 """Estimates of the gradient and the Fisher matrix at theta: sampled as in the paper, sampled in pairs, or exact."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,17 +23,8 @@ class Estimate(NamedTuple):
     gradient: Float[Array, " feat"]
 
 
-class Sampling(NamedTuple):
-    """How episodes are sampled; the same for all runs of a batch."""
-
-    num_lanes: int
-    """N: lanes for each of the H branch steps."""
-    sampler_fn: PolicyFn | None = None
-    """A fixed sampler that is not log-linear."""
-
-
 Estimator = Callable[..., Estimate]
-"""(problem, features, theta, behaviour, key, sampling, regularisation=, clip=) -> Estimate."""
+"""(problem, features, theta, behaviour, key, num_lanes=, regularisation=, clip=, sampler_fn=) -> Estimate."""
 
 
 def from_branches(features: Features, theta: Theta, seen: Branches, num_lanes: int) -> Estimate:
@@ -49,26 +40,13 @@ def algorithm4(
     theta: Theta,
     behaviour: Behaviour | None,
     key: Key,
-    sampling: Sampling,
     *,
-    regularisation: Real | float,
-    clip: Real | float,
-    is_paired: bool = False,
+    num_lanes: int,
+    **settings: Any,
 ) -> Estimate:
     """The paper's estimate: a coin decides whether an episode speaks for Q or for V."""
-    seen = branches(
-        problem,
-        features,
-        theta,
-        behaviour,
-        key,
-        num_lanes=sampling.num_lanes,
-        regularisation=regularisation,
-        clip=clip,
-        is_paired=is_paired,
-        sampler_fn=sampling.sampler_fn,
-    )
-    return from_branches(features, theta, seen, sampling.num_lanes)
+    seen = branches(problem, features, theta, behaviour, key, num_lanes=num_lanes, **settings)
+    return from_branches(features, theta, seen, num_lanes)
 
 
 def paired(*arguments, **settings) -> Estimate:
@@ -82,16 +60,17 @@ def exact(
     theta: Theta,
     behaviour: Behaviour | None,
     key: Key,
-    sampling: Sampling,
     *,
+    num_lanes: int,
     regularisation: Real | float,
     clip: Real | float,
+    sampler_fn: PolicyFn | None = None,
 ) -> Estimate:
     """What the sampled estimates converge to, for the best choice problem; the clip bites only below pi = e^-clip."""
     if not isinstance(problem, BCP):
         raise ValueError("the exact estimator is for problem bcp; take `algorithm4` or `paired` for others.")
     policy = bcp.log_linear_policy(features, theta, problem.horizon)
-    measure = sampling_measure(problem, features, policy, behaviour, sampling.sampler_fn)
+    measure = sampling_measure(problem, features, policy, behaviour, sampler_fn)
     sums = bcp.moments(features, policy, bcp.contrast(problem.record_probs, policy, regularisation), measure)
     return Estimate(sums.fisher, sums.cross)
 

@@ -4,20 +4,21 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from rampup.features import Features
-from rampup.learn.estimators import ESTIMATORS, Sampling
+from rampup.learn.estimators import ESTIMATORS
 from rampup.learn.sampler import Behaviour
 from rampup.problems.base import Problem
 from rampup.solvers import SOLVERS, Solution
-from rampup.types import Key
+from rampup.types import PolicyFn
 
 
 class Method(NamedTuple):
     """What is compiled in: the same for all runs of a batch."""
 
-    sampling: Sampling
+    num_lanes: int
+    """N: episodes for each of the H branch steps."""
     estimator: str
     solver: str
 
@@ -46,25 +47,20 @@ def step(
     method: Method,
     hyper: Hyper,
     behaviour: Behaviour | None,
-    stage_key: Key,
+    sampler_fn: PolicyFn | None,
+    run_keys: Key[Array, " run"],
     state: NPGState,
 ) -> tuple[NPGState, Solution]:
-    """One update of every run; `stage_key` holds a key for each, and row t of its numbers depends on t and it alone."""
+    """One update of every run; the random numbers of update t depend on t and the run's key alone."""
 
     def estimate(theta, iteration, key, behaviour, regularisation, clip):
         iteration_key = jax.random.fold_in(key, iteration)
+        settings = {"num_lanes": method.num_lanes, "regularisation": regularisation, "clip": clip}
         return ESTIMATORS[method.estimator](
-            problem,
-            features,
-            theta,
-            behaviour,
-            iteration_key,
-            method.sampling,
-            regularisation=regularisation,
-            clip=clip,
+            problem, features, theta, behaviour, iteration_key, **settings, sampler_fn=sampler_fn
         )
 
-    moments = jax.vmap(estimate)(state.theta, state.iteration, stage_key, behaviour, hyper.regularisation, hyper.clip)
+    moments = jax.vmap(estimate)(state.theta, state.iteration, run_keys, behaviour, hyper.regularisation, hyper.clip)
     # The authors' ridge is 1e-6 on the mean over steps; here the Fisher matrix is a sum over them.
     extra = {"ridge": 1e-6 * problem.horizon} if method.solver == "ridge_project" else {}
     solution = SOLVERS[method.solver](moments.fisher, moments.gradient, hyper.radius, **extra)

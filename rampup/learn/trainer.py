@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from rampup.exact.finite import require_double_precision
 from rampup.features import Features
 from rampup.learn import inspection, npg
 from rampup.learn.curriculum import Stage, Stages, checked_stages
-from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS, Sampling
+from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS
 from rampup.learn.inspection import Effort, Inspection
 from rampup.learn.npg import Hyper, Method, NPGState
 from rampup.learn.sampler import Behaviour
@@ -166,7 +167,7 @@ def train(
     while group := _next_group(live):
         problem = group[0].stage.problem
         if id(problem) not in references:
-            references[id(problem)] = reference_fn or default_reference(problem)[1]
+            references[id(problem)] = reference_fn or default_reference(problem)
         _work(group, features, settings, references[id(problem)], results)
         if on_progress is not None:
             left = sum(_iterations_left(one) for one in live)
@@ -175,11 +176,11 @@ def train(
 
 
 def _next_group(live: list[_Live]) -> list[_Live]:
-    """The runs to advance next: those that share problem and sampler with the one that is furthest behind."""
+    """The runs to advance next: those that share problem and sampler with the one that has most stages to go."""
     waiting = [one for one in live if not one.is_over]
     if not waiting:
         return []
-    first = min(waiting, key=lambda one: one.stage_index)
+    first = max(waiting, key=lambda one: len(one.run.stages) - one.stage_index)
     return [one for one in waiting if _kind(one) == _kind(first)]
 
 
@@ -198,11 +199,12 @@ def _work(
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
     problem = group[0].stage.problem
-    method = Method(Sampling(settings.num_lanes, group[0].sampler_fn), settings.estimator, settings.solver)
+    method = Method(settings.num_lanes, settings.estimator, settings.solver)
     batch = _batch_of(group, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
-    state, solution = _updates(problem, features, method, *batch, max(count, 1))
-    seen = _inspect(problem, features, batch, solution, reference_fn, method, settings.effort)
+    # One program at a time: on few cores, two in flight can block each other on XLA's thread pool.
+    state, solution = jax.block_until_ready(_updates(problem, features, method, batch, jnp.asarray(max(count, 1))))
+    seen = _inspect(problem, features, batch, solution, reference_fn, settings.effort)
     host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
     for index, one in enumerate(group):
         own = (jax.tree.map(lambda leaf, index=index: leaf[index], part) for part in (host_solution, host_seen))
@@ -231,6 +233,7 @@ def _number(one: _Live, settings: Settings, name: str) -> float:
 class _Batch(NamedTuple):
     hyper: Hyper
     behaviour: Behaviour | None
+    sampler_fn: PolicyFn | None
     stage_keys: jax.Array
     state: NPGState
 
@@ -253,42 +256,31 @@ def _batch_of(group: list[_Live], settings: Settings) -> _Batch:
         jnp.asarray([one.iteration for one in padded]),
         jnp.zeros(size, bool),
     )
-    return _Batch(hyper, behaviour if is_fixed.any() else None, jnp.stack([one.stage_key for one in padded]), state)
+    keys = jnp.stack([one.stage_key for one in padded])
+    return _Batch(hyper, behaviour if is_fixed.any() else None, group[0].sampler_fn, keys, state)
 
 
-@partial(jax.jit, static_argnames="method")
+# Equinox's jit takes arrays as arguments and everything else, policies written as functions too, as constants.
+@eqx.filter_jit
 def _updates(
-    problem: Problem,
-    features: Features,
-    method: Method,
-    hyper: Hyper,
-    behaviour: Behaviour | None,
-    stage_keys: jax.Array,
-    state: NPGState,
-    count: jax.Array,
+    problem: Problem, features: Features, method: Method, batch: _Batch, count: jax.Array
 ) -> tuple[NPGState, Solution]:
     """Make `count` updates; return the state after them and the solution of the first."""
-    train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(stage_keys)
-    step = partial(npg.step, problem, features, method, hyper, behaviour, train_keys)
-    first, solution = step(state)
+    train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(batch.stage_keys)
+    step = partial(npg.step, problem, features, method, batch.hyper, batch.behaviour, batch.sampler_fn, train_keys)
+    first, solution = step(batch.state)
     return jax.lax.fori_loop(1, count, lambda _, state: step(state)[0], first), solution
 
 
-@partial(jax.jit, static_argnames=("reference_fn", "method", "effort"))
+@eqx.filter_jit
 def _inspect(
-    problem: Problem,
-    features: Features,
-    batch: _Batch,
-    solution: Solution,
-    reference_fn: PolicyFn,
-    method: Method,
-    effort: Effort,
+    problem: Problem, features: Features, batch: _Batch, solution: Solution, reference_fn: PolicyFn, effort: Effort
 ) -> Inspection:
     """Inspect every run at theta before the update whose solution is given."""
 
     def of_run(theta, iteration, direction, behaviour, regularisation, stage_key):
         given = features, theta, direction, behaviour, regularisation
-        policies = {"reference_fn": reference_fn, "sampler_fn": method.sampling.sampler_fn}
+        policies = {"reference_fn": reference_fn, "sampler_fn": batch.sampler_fn}
         if isinstance(problem, BCP):
             return inspection.exact(problem, *given, **policies)
         key = jax.random.fold_in(jax.random.fold_in(stage_key, 1), iteration)

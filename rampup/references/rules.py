@@ -1,13 +1,16 @@
-"""Classical rules for the three problems, as deterministic policies."""
+"""Classical rules for the three problems, as deterministic policies.
 
+They are pytrees that can be called, not closures: a compiled program takes them as arguments.
+"""
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from rampup.problems.adw import ADW
-from rampup.problems.bcp import BCP
 from rampup.problems.okd import OKD, OKDInstance
-from rampup.types import Action, Flag, LogProbs, PolicyFn, Real
+from rampup.types import Action, Flag, LogProbs, Observation, Real
 
 
 def surely(action: Action, num_actions: int) -> LogProbs:
@@ -15,23 +18,40 @@ def surely(action: Action, num_actions: int) -> LogProbs:
     return jnp.where(jnp.arange(num_actions) == action, 0.0, -jnp.inf)
 
 
-def threshold(problem: BCP, count: int) -> PolicyFn:
-    """Let `count` arrivals pass, then accept the first record."""
+class Threshold(eqx.Module):
+    """Best choice: let `count` arrivals pass, then accept the first record."""
 
-    def act(observation):
-        arrival = jnp.round(observation[0] * problem.horizon)
-        return surely(((arrival > count) & (observation[1] > 0.5)).astype(int), 2)
+    horizon: int = eqx.field(static=True)
+    count: Int[Array, ""]
 
-    return act
-
-
-def bang_per_buck(ratio: Real) -> PolicyFn:
-    """Accept an item whose value is at least `ratio` times its size (Kong et al., section 3.1)."""
-    return lambda observation: surely(_is_worth(observation[1], observation[2], ratio).astype(int), 2)
+    def __call__(self, observation: Observation) -> LogProbs:
+        arrival = jnp.round(observation[0] * self.horizon).astype(int)
+        return surely(((arrival > self.count) & (observation[1] > 0.5)).astype(int), 2)
 
 
-def _is_worth(size: Real, value: Real, ratio: Real) -> Flag:
+class BangPerBuck(eqx.Module):
+    """Online knapsack: accept an item whose value is at least `ratio` times its size (Kong et al., section 3.1)."""
+
+    ratio: Float[Array, ""]
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return surely(_is_worth(observation[1], observation[2], self.ratio).astype(int), 2)
+
+
+def _is_worth(size: Real, value: Real, ratio: Real | float) -> Flag:
     return value >= ratio * size
+
+
+class Greedy(eqx.Module):
+    """AdWords: give the slot to the highest bidder who can pay, or to nobody."""
+
+    num_advertisers: int = eqx.field(static=True)
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        bids, budgets = observation[1 : 1 + self.num_advertisers], observation[1 + self.num_advertisers : -1]
+        payable = jnp.where(budgets >= bids, bids, -1.0)
+        winner = jnp.where(jnp.max(payable) >= 0, jnp.argmax(payable) + 1, 0)
+        return surely(winner, self.num_advertisers + 1)
 
 
 def best_ratio(problem: OKD, *, episodes: int = 4000, seed: int = 0) -> float:
@@ -46,7 +66,7 @@ def best_ratio(problem: OKD, *, episodes: int = 4000, seed: int = 0) -> float:
     return float(np.tan((low + high) / 2))
 
 
-def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real) -> Real:
+def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real | float) -> Real:
     """What the rule collects of an instance when it does not stop at the target."""
 
     def take(used, item):
@@ -55,16 +75,3 @@ def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real) -> Real:
         return jnp.where(takes, used + size, used), jnp.where(takes, value, 0.0)
 
     return jnp.sum(jax.lax.scan(take, jnp.zeros_like(instance.sizes[0]), (instance.sizes, instance.values))[1])
-
-
-def greedy_adw(problem: ADW) -> PolicyFn:
-    """Give the slot to the highest bidder who can pay, or to nobody."""
-    num_advertisers = problem.num_actions - 1
-
-    def act(observation):
-        bids, budgets = observation[1 : 1 + num_advertisers], observation[1 + num_advertisers : -1]
-        payable = jnp.where(budgets >= bids, bids, -1.0)
-        winner = jnp.where(jnp.max(payable) >= 0, jnp.argmax(payable) + 1, 0)
-        return surely(winner, problem.num_actions)
-
-    return act
