@@ -66,7 +66,7 @@ def _configure_jax() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # Two large programs in flight at once can block each other for ever on the thread pool of a machine with few cores.
+    # Batched factorisations of two programs in flight would block each other for ever on the thread pool of two cores.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 

@@ -1,55 +1,11 @@
-"""A finite latent MDP as a problem that can be played: the hidden MDP and all its dice are the instance."""
+"""Random finite latent MDPs that can be played."""
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rampup
 from rampup.exact.finite import FiniteLMDP
-
-
-class FiniteProblem(rampup.Problem):
-    """Plays an LMDP all of whose states are live; the observation is the state, the variables are its feature rows."""
-
-    horizon: int = eqx.field(static=True)
-    num_actions: int = eqx.field(static=True)
-    lmdp: FiniteLMDP
-    features: jax.Array
-
-    def __init__(self, lmdp, features):
-        self.horizon, self.num_actions = lmdp.horizon, lmdp.num_actions
-        self.lmdp, self.features = lmdp, features
-
-    def draw(self, key):
-        uniforms = jax.random.uniform(key, (self.horizon + 2,))
-        mdp = _pick(self.lmdp.weights, uniforms[0])
-        return mdp, _pick(self.lmdp.initial[mdp], uniforms[1]), uniforms[2:]
-
-    def init(self, instance):
-        return jnp.zeros((), int), instance[1]
-
-    def observe(self, instance, state):
-        return state[1].astype(float)[None]
-
-    def variables(self, observation):
-        return self.features[observation[0].astype(int)]
-
-    def step(self, instance, state, action):
-        mdp, _, uniforms = instance
-        time, now = state
-        following = _pick(self.lmdp.transition[mdp, now, action], uniforms[time])
-        return (time + 1, following), self.lmdp.reward[mdp, now, action], time + 1 < self.horizon
-
-    def bounds(self):
-        return [0.0], [float(self.lmdp.num_states - 1)]
-
-    def degrees(self, degree):
-        return (degree,) * self.features.shape[-1]
-
-
-def _pick(probs, uniform):
-    return jnp.sum(uniform >= jnp.cumsum(probs)[:-1])
+from rampup.exact.playable import FiniteProblem
 
 
 def random_finite_problem(seed, num_actions, num_features=5):

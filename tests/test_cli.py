@@ -137,3 +137,55 @@ def test_help_has_examples_everywhere_and_imports_no_jax():
             assert "Examples" in done.stdout
     code = "import sys, rampup.cli; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_contract_of_train():
+    command = ["train", "bcp", "--set", "n=12", "--scheme", "curl", "--scheme", "direct", "--warmup", "n=4"]
+    found = answer(*command, "--iterations", 30, "--warmup-iterations", 40, "--seeds", 2, "--features", "monomial:3")
+    assert [(run["scheme"], run["seed"]) for run in found["runs"]] == [
+        ("curl", 0),
+        ("curl", 1),
+        ("direct", 0),
+        ("direct", 1),
+    ]
+    for run in found["runs"]:
+        assert run["optimal_value"] == run["reference_value"] == pytest.approx(0.3955, abs=1e-3)
+        assert {"value", "ln_kappa", "avg_err", "samples"} <= set(run)
+        warmup_samples = 40 * 4 * 100 if run["scheme"] == "curl" else 0
+        assert run["samples"] == 30 * 12 * 100 + warmup_samples
+
+
+def test_train_on_the_knapsack_reports_an_interval():
+    done = run(
+        *["train", "okd", "--set", "n=5", "--set", "B=0.8", "--set", "V=1", "--scheme", "direct", "--iterations", 3],
+        *["--lanes", 10, "--features", "monomial:2"],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "bang_per_buck" in done.stdout
+    assert done.stderr == ""
+
+
+TRAINING_MISTAKES = [
+    (["tsp"], "unknown problem 'tsp': known are bcp, okd, adw."),
+    (["bcp", "--set", "n"], "`--set` takes name=value, got 'n'."),
+    (["bcp", "--set", "m=5"], "unknown parameter of problem 'bcp' 'm'"),
+    (["bcp", "--set", "n=5", "--scheme", "curl"], "a curriculum needs a small problem to warm up on: give `warmup`."),
+    (["bcp", "--set", "n=5", "--scheme", "cur", "--warmup", "n=2"], "unknown scheme 'cur': did you mean 'curl'?"),
+    (["bcp", "--set", "n=5", "--scheme", "direct", "--seeds", "0"], "`seeds` must be a whole number of at least 1"),
+    (["bcp", "--set", "n=5", "--scheme", "direct", "--lanes", "0"], "`num_lanes` must be a whole number of at least 1"),
+    (["okd", "--set", "n=5", "--scheme", "direct"], "problem 'okd' needs the parameter `B`."),
+    (
+        ["bcp", "--set", "n=5", "--scheme", "direct", "--learning-rate", "1e308", "--iterations", "9"],
+        "run 'direct' with seed 0 met a number that is not finite",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), TRAINING_MISTAKES, ids=[entry[1][:30] for entry in TRAINING_MISTAKES]
+)
+def test_a_mistake_in_training_is_one_line_on_stderr(arguments, sentence):
+    done = run("train", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"rampup: {sentence}")
+    assert len(done.stderr.splitlines()) == 1

@@ -19,13 +19,14 @@ def python_of(page):
 def test_the_python_of_a_page_runs_from_top_to_bottom(page):
     blocks = python_of(page)
     assert blocks
-    # The README's second block sets 64-bit numbers, which must come before any array: put it first, as a user would.
-    blocks.sort(key=lambda block: "jax_enable_x64" not in block)
     done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     if page.name == "README.md":
-        numbers = [float(line) for line in done.stdout.splitlines() if re.fullmatch(r"[\d.]+", line)]
+        lines = done.stdout.splitlines()
+        numbers = [float(line) for line in lines if re.fullmatch(r"[\d.]+", line)]
         assert numbers == pytest.approx([0.012, 0.365], abs=5e-4)
+        values = {line.split()[0]: float(line.split()[2]) for line in lines if line.startswith(("direct", "curl"))}
+        assert values["curl"] > 0.3 > 0.2 > values["direct"]
 
 
 def test_links_between_pages_lead_somewhere():

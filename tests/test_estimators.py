@@ -13,7 +13,8 @@ from finite_problem import random_finite_problem
 
 import rampup
 from rampup import theory
-from rampup.exact import finite
+from rampup.exact import enumeration, finite
+from rampup.exact.playable import FiniteProblem
 from rampup.learn import inspection
 from rampup.learn.estimators import ESTIMATORS
 from rampup.learn.sampler import Behaviour, branches
@@ -42,15 +43,32 @@ def test_estimates_are_unbiased_on_finite_lmdps(num_actions, estimator):
     def estimates(keys, is_fixed, weight):
         given = problem, features, theta, Behaviour(is_fixed, sampler_theta)
         settings = {"num_lanes": 10, "regularisation": weight, "clip": 15.0}
-        return jax.vmap(lambda key: ESTIMATORS[estimator](*given, key, **settings))(keys)
+        sampled = jax.vmap(lambda key: ESTIMATORS[estimator](*given, key, **settings))(keys)
+        return sampled, ESTIMATORS["exact"](*given, keys[0], **settings)
 
     for weight, is_fixed in SETTINGS:
-        found = estimates(jax.random.split(jax.random.key(0), 2000), jnp.asarray(is_fixed), jnp.asarray(weight))
-        sampler = finite.log_linear_policy(problem.features, sampler_theta) if is_fixed else None
+        found, by_estimator = estimates(
+            jax.random.split(jax.random.key(0), 2000), jnp.asarray(is_fixed), jnp.asarray(weight)
+        )
+        sampler = finite.log_linear_policy(problem.rows, sampler_theta) if is_fixed else None
         target = jnp.zeros((4, num_actions))
-        exact = finite.snapshot(problem.lmdp, problem.features, theta, target, sampler, weight).sampler
+        exact = finite.snapshot(problem.lmdp, problem.rows, theta, target, sampler, weight).sampler
+        np.testing.assert_allclose(by_estimator.fisher, exact.fisher, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(by_estimator.gradient, exact.cross, rtol=1e-12, atol=1e-14)
         assert_mean_is(found.fisher, exact.fisher)
         assert_mean_is(found.gradient, exact.cross)
+
+
+def test_finite_lmdps_keep_the_contract_of_a_problem():
+    problem, *_ = random_finite_problem(1, 3)
+    rampup.check_problem(problem)
+    small = rampup.make("bcp", n=4)
+    lmdp = enumeration.enumerated_bcp(small)
+    table = enumeration.feature_table(rampup.as_features("monomial:2", small), 4)
+    # The end of an episode is a state of the LMDP there: reaching it must end the episode.
+    rampup.check_problem(FiniteProblem(lmdp, table))
+    with pytest.raises(ValueError, match="`rows` must have shape"):
+        FiniteProblem(lmdp, table[:3])
 
 
 def test_the_advantage_of_every_pair_is_unbiased():
@@ -67,12 +85,12 @@ def test_the_advantage_of_every_pair_is_unbiased():
         regularisation=0.1,
         clip=15.0,
     )
-    policy = finite.log_linear_policy(problem.features, theta)
+    policy = finite.log_linear_policy(problem.rows, theta)
     advantage = finite.values(problem.lmdp, policy, 0.1).advantage
-    measure = finite.grafted(problem.lmdp, finite.log_linear_policy(problem.features, sampler_theta))
+    measure = finite.grafted(problem.lmdp, finite.log_linear_policy(problem.rows, sampler_theta))
     exact = np.asarray(jnp.sum(measure * advantage, axis=1))
     rows = np.asarray(seen.variables).reshape(3, num_lanes, 2, 5)
-    state = np.argmin(np.abs(rows[:, :, None, 0, 0] - np.asarray(problem.features)[None, None, :, 0, 0]), axis=2)
+    state = np.argmin(np.abs(rows[:, :, None, 0, 0] - np.asarray(problem.rows)[None, None, :, 0, 0]), axis=2)
     actions, estimates = np.asarray(seen.action).reshape(3, -1), np.asarray(seen.advantage).reshape(3, -1)
     for t, s, a in itertools.product(range(3), range(4), range(2)):
         assert_mean_is(np.where((state[t] == s) & (actions[t] == a), estimates[t], 0.0), exact[t, s, a])
@@ -149,9 +167,9 @@ def test_sampled_inspections_are_unbiased():
     for weight, is_fixed in SETTINGS:
         at = jnp.asarray(is_fixed), jnp.asarray(weight)
         found = inspections(jax.random.split(jax.random.key(8), 600), *at, inspection.Effort(episodes=50))
-        sampler = finite.log_linear_policy(problem.features, sampler_theta) if is_fixed else None
-        exact = finite.snapshot(problem.lmdp, problem.features, theta, target, sampler, weight)
-        policy = finite.log_linear_policy(problem.features, theta)
+        sampler = finite.log_linear_policy(problem.rows, sampler_theta) if is_fixed else None
+        exact = finite.snapshot(problem.lmdp, problem.rows, theta, target, sampler, weight)
+        policy = finite.log_linear_policy(problem.rows, theta)
         assert_mean_is(found.value, finite.value(problem.lmdp, policy))
         assert_mean_is(found.reference_value, finite.value(problem.lmdp, target))
         assert_mean_is(found.potential, exact.potential)

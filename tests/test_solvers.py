@@ -69,8 +69,9 @@ def objective(matrix, vector, step):
 def test_no_general_solver_finds_a_better_point_of_the_ball(kind):
     matrices, vectors = kinds(np.random.default_rng(2))[kind]
     radius = 1.0
-    for matrix, vector in zip(matrices[:40], vectors[:40], strict=True):
-        found = np.asarray(solve(jnp.asarray(matrix), jnp.asarray(vector), radius).direction)
+    matrices, vectors = matrices[:100], vectors[:100]
+    directions = np.asarray(solve(jnp.asarray(matrices), jnp.asarray(vectors), radius).direction)
+    for matrix, vector, found in zip(matrices, vectors, directions, strict=True):
         # A general solver needs help with the scale of the numbers; the minimiser does not change.
         size = np.linalg.norm(matrix) + np.linalg.norm(vector)
         other = scipy.optimize.minimize(

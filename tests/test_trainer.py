@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from finite_problem import random_finite_problem
 
 import rampup
 from rampup.exact import bcp
@@ -117,6 +118,16 @@ def test_a_run_does_not_depend_on_the_rest_of_its_batch():
         assert row["err"] == pytest.approx(other["err"], rel=1e-8, abs=1e-9)
 
 
+def test_finite_lmdps_train_like_any_other_problem():
+    problem, features, _, _, (target, _) = random_finite_problem(2, 3)
+    reference_fn = lambda observation: target[observation[0].astype(int)]
+    for estimator in ("algorithm4", "exact"):
+        settings = rampup.Settings(learning_rate=0.5, num_lanes=50, record_every=20, estimator=estimator)
+        run = rampup.Run("direct", rampup.scheme("direct", problem, iterations=20))
+        (result,) = rampup.train([run], features, settings, reference_fn=reference_fn)
+        assert result.rows[-1]["value_interval"][0] > result.rows[0]["value_interval"][1]
+
+
 def test_hyper_parameters_are_a_batch_axis_too():
     stages = rampup.scheme("direct", LARGE, iterations=5)
     rates = 0.05, 0.4
@@ -209,7 +220,7 @@ def test_bad_plans_are_refused_with_a_sentence(make, sentence):
 def test_the_exact_estimator_refuses_other_problems():
     problem = rampup.make("okd", n=3, B=1, V=1)
     run = rampup.Run("direct", rampup.scheme("direct", problem, iterations=5))
-    with pytest.raises(ValueError, match="the exact estimator is for problem bcp"):
+    with pytest.raises(ValueError, match="the exact estimator is for problem bcp and finite LMDPs"):
         rampup.train([run], rampup.as_features("monomial:2", problem), rampup.Settings(estimator="exact"))
 
 

@@ -285,8 +285,9 @@ def relative_condition(features: Features, policy: BCPPolicy, target: Measure, s
     if isinstance(features, Polynomial) and features.degrees[1] > 1:
         # Polynomials in f times powers of x are free on x = 0 and on x = 1 separately: kappa is the larger of the two.
         nodes = jnp.arange(1, n + 1) / n
-        ends = [kappa.of_polynomials(nodes, features.degrees[0], log_target[:, x], log_sampler[:, x]) for x in (0, 1)]
-        return Kappa(jnp.maximum(ends[0].ln, ends[1].ln), ends[0].rank + ends[1].rank, ends[0].tolerance)
+        by_flag = jax.vmap(lambda *weights: kappa.of_polynomials(nodes, features.degrees[0], *weights), in_axes=1)
+        ends = by_flag(log_target, log_sampler)
+        return Kappa(jnp.max(ends.ln), jnp.sum(ends.rank), jnp.zeros(()))
     rows = jax.vmap(features.phi)(states(n).reshape(2 * n, 2))
     return kappa.of_rows(rows, log_target.ravel(), log_sampler.ravel(), jnp.max(jnp.abs(rows), axis=1))
 

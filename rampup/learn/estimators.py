@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from rampup import policy as policies
-from rampup.exact import bcp
+from rampup.diagnostics import Moments
+from rampup.exact import bcp, finite
+from rampup.exact.playable import FiniteProblem
 from rampup.features import Features
 from rampup.learn.sampler import Behaviour, Branches, branches
 from rampup.problems.base import Problem
@@ -66,13 +68,32 @@ def exact(
     clip: Real | float,
     sampler_fn: PolicyFn | None = None,
 ) -> Estimate:
-    """What the sampled estimates converge to, for the best choice problem; the clip bites only below pi = e^-clip."""
-    if not isinstance(problem, BCP):
-        raise ValueError("the exact estimator is for problem bcp; take `algorithm4` or `paired` for others.")
-    policy = bcp.log_linear_policy(features, theta, problem.horizon)
-    measure = sampling_measure(problem, features, policy, behaviour, sampler_fn)
-    sums = bcp.moments(features, policy, bcp.contrast(problem.record_probs, policy, regularisation), measure)
+    """What the sampled estimates converge to, for bcp and finite LMDPs; the clip bites only below pi = e^-clip."""
+    if isinstance(problem, BCP):
+        policy = bcp.log_linear_policy(features, theta, problem.horizon)
+        measure = sampling_measure(problem, features, policy, behaviour, sampler_fn)
+        sums = bcp.moments(features, policy, bcp.contrast(problem.record_probs, policy, regularisation), measure)
+    elif isinstance(problem, FiniteProblem) and sampler_fn is None:
+        sums = _finite_moments(problem, problem.feature_table(features), theta, behaviour, regularisation)
+    else:
+        raise ValueError("the exact estimator is for problem bcp and finite LMDPs; take `algorithm4` or `paired`.")
     return Estimate(sums.fisher, sums.cross)
+
+
+def _finite_moments(
+    problem: FiniteProblem,
+    table: finite.FeatureTable,
+    theta: Theta,
+    behaviour: Behaviour | None,
+    regularisation: Real | float,
+) -> Moments:
+    policy = finite.log_linear_policy(table, theta)
+    measure = finite.on_policy(problem.lmdp, policy)
+    if behaviour is not None:
+        other = finite.grafted(problem.lmdp, finite.log_linear_policy(table, behaviour.theta))
+        measure = jnp.where(behaviour.is_fixed, other, measure)
+    advantage = finite.values(problem.lmdp, policy, regularisation).advantage
+    return finite.moments(finite.scores(table, theta), advantage, measure)
 
 
 def sampling_measure(

@@ -118,9 +118,9 @@ def sampled(
     target_states, sampler_states = (
         jax.vmap(lambda key, by=by: play(problem, by, key))(few) for by in (reference_fn, roll_in_fn)
     )
-    wanted = _triangular_factors(problem, features, theta, target_states, reference_fn, effort.groups)
-    seen = _triangular_factors(problem, features, theta, sampler_states, branch_fn, effort.groups)
-    condition, spread = _kappa_with_spread(wanted, seen, bootstrap_key, effort)
+    wanted = _weighted_scores(problem, features, theta, target_states, reference_fn)
+    seen = _weighted_scores(problem, features, theta, sampler_states, branch_fn)
+    condition, spread = _kappa_with_spread(jnp.stack([wanted, seen]), bootstrap_key, effort)
 
     returns = jnp.sum(own.rewards, axis=1)
     reference_value = jnp.mean(jnp.sum(reference.rewards, axis=1))
@@ -165,10 +165,10 @@ def _against_reference(problem, features, theta, episode, reference_fn):
     return sums[0], sums[1], sums[2:]
 
 
-def _triangular_factors(
-    problem: Problem, features: Features, theta: Theta, episodes: Episode, action_fn: PolicyFn, groups: int
-) -> Float[Array, "group feat feat"]:
-    """Triangular factors R_g with R_g'R_g the Fisher matrix of each group of episodes, actions averaged exactly."""
+def _weighted_scores(
+    problem: Problem, features: Features, theta: Theta, episodes: Episode, action_fn: PolicyFn
+) -> Float[Array, "episode row feat"]:
+    """Rows whose outer products add up to the Fisher matrix of each episode, actions averaged exactly."""
 
     def of_state(observation, is_alive):
         variables = problem.variables(observation)
@@ -182,7 +182,28 @@ def _triangular_factors(
         return jnp.where(is_alive, jnp.sqrt(probs)[:, None] * scores, 0.0)
 
     rows = jax.vmap(jax.vmap(of_state))(episodes.observations, episodes.is_alive)
-    return _triangular(rows.reshape(groups, -1, features.size) / jnp.sqrt(len(rows) / groups))
+    return rows.reshape(len(rows), -1, features.size)
+
+
+def _kappa_with_spread(
+    scores: Float[Array, "2 episode row feat"], key: Key, effort: Effort
+) -> tuple[kappa.Kappa, Real]:
+    """Kappa of the mean Fisher matrices, target first, and its standard deviation when groups of episodes are redrawn.
+
+    Everything is one chain of batched factorisations: two of them side by side would wait for each other for ever on
+    the thread pool of a machine with two cores.
+    """
+    size = scores.shape[-1]
+    factors = _triangular(scores.reshape(2, effort.groups, -1, size))
+    draws = jax.random.randint(key, (effort.replicates, 2, effort.groups), 0, effort.groups)
+    redrawn = jax.vmap(jax.vmap(lambda drawn: jnp.bincount(drawn, length=effort.groups)))(draws)
+    counts = jnp.concatenate([jnp.ones((1, 2, effort.groups)), redrawn.astype(float)])
+    weighted = jnp.sqrt(counts)[..., None, None] * factors[None]
+    triangles = _triangular(weighted.reshape(effort.replicates + 1, 2, -1, size))
+    conditions = jax.vmap(kappa.of_factors)(triangles[:, 0], triangles[:, 1])
+    condition = jax.tree.map(lambda leaf: leaf[0], conditions)
+    spread = jnp.where(jnp.all(jnp.isfinite(conditions.ln)), jnp.std(conditions.ln[1:]), jnp.inf)
+    return condition, jnp.where(jnp.isfinite(condition.ln), spread, 0.0)
 
 
 def _triangular(rows: Float[Array, "*group row feat"]) -> Float[Array, "*group feat feat"]:
@@ -191,25 +212,3 @@ def _triangular(rows: Float[Array, "*group row feat"]) -> Float[Array, "*group f
     missing = max(size - rows.shape[-2], 0)
     padded = jnp.pad(rows, [(0, 0)] * (rows.ndim - 2) + [(0, missing), (0, 0)])
     return jnp.linalg.qr(padded, mode="r")
-
-
-def _kappa_with_spread(wanted, seen, key, effort: Effort) -> tuple[kappa.Kappa, Real]:
-    """Kappa of the mean Fisher matrices, and its standard deviation when groups of episodes are drawn again."""
-    condition = _kappa_of_groups(wanted, seen, jnp.ones(effort.groups), jnp.ones(effort.groups))
-
-    def again(key):
-        draws = jax.random.randint(key, (2, effort.groups), 0, effort.groups)
-        counts = jax.vmap(lambda drawn: jnp.bincount(drawn, length=effort.groups))(draws).astype(float)
-        return _kappa_of_groups(wanted, seen, counts[0], counts[1]).ln
-
-    replicates = jax.vmap(again)(jax.random.split(key, effort.replicates))
-    spread = jnp.where(jnp.all(jnp.isfinite(replicates)), jnp.std(replicates), jnp.inf)
-    return condition, jnp.where(jnp.isfinite(condition.ln), spread, 0.0)
-
-
-def _kappa_of_groups(wanted, seen, wanted_counts, seen_counts) -> kappa.Kappa:
-    triangles = [
-        _triangular((jnp.sqrt(counts)[:, None, None] * factors).reshape(-1, factors.shape[-1]))
-        for factors, counts in ((wanted, wanted_counts), (seen, seen_counts))
-    ]
-    return kappa.of_factors(*triangles)

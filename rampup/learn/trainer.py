@@ -202,7 +202,7 @@ def _work(
     method = Method(settings.num_lanes, settings.estimator, settings.solver)
     batch = _batch_of(group, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
-    # One program at a time: on few cores, two in flight can block each other on XLA's thread pool.
+    # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
     state, solution = jax.block_until_ready(_updates(problem, features, method, batch, jnp.asarray(max(count, 1))))
     seen = _inspect(problem, features, batch, solution, reference_fn, settings.effort)
     host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
