@@ -30,32 +30,33 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius) -> Solution:
     """Solve the trust-region subproblem exactly: Newton's method on the secular equation, by Cholesky factors."""
     radius = jnp.broadcast_to(jnp.asarray(radius, gradient.dtype), gradient.shape[:-1])
     size, gradient_size = jnp.linalg.norm(fisher, axis=(-2, -1)), jnp.linalg.norm(gradient, axis=-1)
-    # Rescaling a step that misses the radius by this much changes the residual by rounding only.
-    rounding = _rounding(fisher) * (size * radius + gradient_size)
     least = jnp.maximum(gradient_size / radius - size, 0.0)
+    noise, step = _first_step(fisher, gradient, least)
+    # Rescaling a step that misses the radius by this much changes the residual by rounding only.
+    rounding = noise * (size * radius + gradient_size)
+
+    def is_met(multiplier, step):
+        is_inside = (step.length <= radius) & (multiplier * radius <= rounding)
+        return is_inside | (jnp.abs(step.length - radius) * gradient_size <= rounding * radius)
 
     def newton(carry):
-        count, multiplier, _, length, drop, is_done = carry
-        rise = length**2 / jnp.where(drop > 0, drop, 1.0) * (length - radius) / radius
+        count, multiplier, step, is_done = carry
+        rise = step.length**2 / jnp.where(step.drop > 0, step.drop, 1.0) * (step.length - radius) / radius
         multiplier = jnp.where(is_done, multiplier, jnp.maximum(multiplier + rise, least))
-        step, length, drop = _step(fisher, gradient, multiplier)
-        return count + 1, multiplier, step, length, drop, is_done | is_met(multiplier, length)
+        step = _step(fisher, gradient, multiplier, noise)
+        return count + 1, multiplier, step, is_done | is_met(multiplier, step)
 
-    def is_met(multiplier, length):
-        is_inside = (length <= radius) & (multiplier * radius <= rounding)
-        return is_inside | (jnp.abs(length - radius) * gradient_size <= rounding * radius)
-
-    step, length, drop = _step(fisher, gradient, least)
-    start = jnp.zeros((), int), least, step, length, drop, is_met(least, length)
+    start = jnp.zeros((), int), least, step, is_met(least, step)
     # 1/length is concave in the multiplier: from below, Newton rises to the root monotonically, a few steps for each
-    # order of magnitude in the curvature that it has to cross, and 100 in the worst matrices of the tests.
+    # order of magnitude in the curvature that it has to cross, and far fewer than this in the worst matrices tested.
     final = jax.lax.while_loop(lambda carry: (carry[0] < 100) & ~jnp.all(carry[-1]), newton, start)
-    _, multiplier, step, length, _, _ = final
+    _, multiplier, step, _ = final
     # A multiplier at rounding level belongs to a step inside the ball.
     is_active = multiplier * radius > rounding
     multiplier = jnp.where(is_active, multiplier, 0.0)
-    stretch = jnp.where(is_active | (length > radius), radius / jnp.where(length > 0, length, 1.0), 1.0)
-    direction = step * stretch[..., None]
+    is_rescaled = is_active | (step.length > radius)
+    stretch = jnp.where(is_rescaled, radius / jnp.where(step.length > 0, step.length, 1.0), 1.0)
+    direction = step.vector * stretch[..., None]
     return Solution(direction, multiplier, _residual(fisher, gradient, direction, multiplier), is_active)
 
 
@@ -69,20 +70,47 @@ def ridge_project(fisher: Matrix, gradient: Vector, radius: Radius, *, ridge: fl
     return Solution(direction, nothing, _residual(fisher, gradient, direction, nothing), is_active)
 
 
-def _rounding(fisher: Matrix) -> float:
-    """The relative error that forming a sum of outer products leaves on its diagonal, with something to spare."""
-    return 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps)
+class _Step(NamedTuple):
+    """g = (F + multiplier)^-1 b, its length, and g'(F + multiplier)^-1 g."""
+
+    vector: Vector
+    length: Number
+    drop: Number
 
 
-def _step(fisher: Matrix, gradient: Vector, multiplier: Number) -> tuple[Vector, Number, Number]:
-    """Return g = (F + multiplier)^-1 b, its length, and g'(F + multiplier)^-1 g.
+def _first_step(fisher: Matrix, gradient: Vector, multiplier: Number) -> tuple[Number, _Step]:
+    """Return the step, and the relative error of F's diagonal with which its factor exists.
+
+    Forming a sum of outer products leaves an error of a few units in the last place for each feature; a longer sum, or
+    another machine's order of adding, may leave more, and then the factor fails and is tried again with more.
+    """
+    noise = jnp.full_like(multiplier, 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps))
+
+    def fails(step):
+        return ~jnp.isfinite(step.length)
+
+    def again(carry):
+        noise, step = carry
+        noise = jnp.where(fails(step), 30 * noise, noise)
+        return noise, _step(fisher, gradient, multiplier, noise)
+
+    def goes_on(carry):
+        noise, step = carry
+        # Beyond this the matrix is not positive semi-definite by any rounding, or not finite at all.
+        return jnp.any(fails(step) & (noise < 1e-6))
+
+    return jax.lax.while_loop(goes_on, again, (noise, _step(fisher, gradient, multiplier, noise)))
+
+
+def _step(fisher: Matrix, gradient: Vector, multiplier: Number, noise: Number) -> _Step:
+    """Solve with F + multiplier.
 
     F is scaled to a unit diagonal first, so that features of very different size do no harm, and then raised by its own
-    rounding error, so that the factor exists however singular F is.
+    error, so that the factor exists however singular F is.
     """
     diagonal = jnp.diagonal(fisher, axis1=-2, axis2=-1)
     scale = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0))
-    raised = multiplier[..., None] / scale**2 + _rounding(fisher)
+    raised = multiplier[..., None] / scale**2 + noise[..., None]
     scaled = fisher / (scale[..., :, None] * scale[..., None, :])
     factor = jnp.linalg.cholesky(_raise_diagonal(scaled, raised))
 
@@ -90,7 +118,7 @@ def _step(fisher: Matrix, gradient: Vector, multiplier: Number) -> tuple[Vector,
         return jax.scipy.linalg.solve_triangular(factor, (vector / scale)[..., None], lower=True)
 
     step = jax.scipy.linalg.solve_triangular(factor, half_solve(gradient), lower=True, trans=1)[..., 0] / scale
-    return step, jnp.linalg.norm(step, axis=-1), jnp.sum(half_solve(step)[..., 0] ** 2, axis=-1)
+    return _Step(step, jnp.linalg.norm(step, axis=-1), jnp.sum(half_solve(step)[..., 0] ** 2, axis=-1))
 
 
 def _raise_diagonal(matrix: Matrix, by: Vector) -> Matrix:

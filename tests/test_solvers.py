@@ -42,6 +42,7 @@ def kinds(rng):
         "large": (1e12 * outer(normal), 1e12 * anything),
         "tiny": (1e-12 * outer(normal), 1e-12 * anything),
         "no curvature": (np.zeros((BATCH, SIZE, SIZE)), anything),
+        "indefinite beyond rounding": (outer(low_rank) - 1e-11 * np.eye(SIZE), through(low_rank)),
     }
 
 
