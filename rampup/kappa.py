@@ -79,12 +79,14 @@ def of_rows(
 
     def eliminate(carry, _):
         rest, noise = carry
-        log_rest = jnp.where(jnp.abs(rest) > noise[:, None], jnp.log(jnp.abs(rest)), -jnp.inf)
+        # Entries below their row's error are zero: a row of great weight must not enter a basis by its noise.
+        rest = jnp.where(jnp.abs(rest) > noise[:, None], rest, 0.0)
+        log_rest = jnp.log(jnp.abs(rest))
         weighted = log_sampler[:, None] / 2 + log_rest
         pivot, column = jnp.unravel_index(jnp.argmax(weighted), rest.shape)
         log_pivot = weighted[pivot, column]
         is_used = log_pivot > -jnp.inf
-        factor = jnp.log(jnp.abs(rest[:, column])) - log_pivot, jnp.sign(rest[:, column]), is_used
+        factor = log_rest[:, column] - log_pivot, jnp.sign(rest[:, column]), is_used
         multiples = rest[:, column] / rest[pivot, column]
         next_rest = (rest - multiples[:, None] * rest[pivot][None, :]).at[:, column].set(0.0).at[pivot].set(0.0)
         next_noise = noise + jnp.abs(multiples) * noise[pivot]

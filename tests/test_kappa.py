@@ -142,6 +142,15 @@ def test_general_rows_agree_with_high_precision_for_any_weights(seed, spread):
 jitted_of_rows = jax.jit(kappa.of_rows)
 
 
+def test_the_noise_of_a_heavy_row_does_not_enter_a_light_direction():
+    # Three heavy rows, equal but for rounding; a fourth, of next to no weight, is all that tells the features apart.
+    rows = jnp.asarray([[0.1, 1.0], [0.3 / 3, 1.0], [0.7 / 7, 1.0], [0.0, 1.0]])
+    target, sampler = jnp.zeros(4), jnp.asarray([0.0, 0.0, 0.0, -1500.0])
+    found = kappa.of_rows(rows, target, sampler, jnp.ones(4))
+    assert found.rank == 2
+    np.testing.assert_allclose(found.ln, 1500.0 + np.log(4 / 3), rtol=1e-3)
+
+
 def test_polynomials_and_general_rows_agree():
     nodes = jnp.arange(1, 31) / 30
     rng = np.random.default_rng(0)
