@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
 
-.PHONY: run test check fix clean
+.PHONY: run test test-slow check fix clean
 .DELETE_ON_ERROR:
 
 run: $(READY)
 	@$(VENV)/bin/rampup theory growth
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest -n 2
+	$(VENV)/bin/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(READY)
+	$(VENV)/bin/python -m pytest -n 2 -m slow
 
 check: $(READY)
 	$(VENV)/bin/ruff check .

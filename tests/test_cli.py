@@ -155,6 +155,7 @@ def test_the_contract_of_train():
         assert run["samples"] == 30 * 12 * 100 + warmup_samples
 
 
+@pytest.mark.slow
 def test_train_on_the_knapsack_reports_an_interval():
     done = run(
         *["train", "okd", "--set", "n=5", "--set", "B=0.8", "--set", "V=1", "--scheme", "direct", "--iterations", 3],

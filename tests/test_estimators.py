@@ -34,6 +34,7 @@ def assert_mean_is(samples, exact, bias=0.0):
 SETTINGS = list(itertools.product([0.0, 0.1], [False, True]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["algorithm4", "paired"])
 @pytest.mark.parametrize("num_actions", [2, 5])
 def test_estimates_are_unbiased_on_finite_lmdps(num_actions, estimator):
@@ -96,6 +97,7 @@ def test_the_advantage_of_every_pair_is_unbiased():
         assert_mean_is(np.where((state[t] == s) & (actions[t] == a), estimates[t], 0.0), exact[t, s, a])
 
 
+@pytest.mark.slow
 def test_the_bias_of_the_clip_stays_within_its_lemma():
     problem, features, theta, _, _ = random_finite_problem(4, 2)
     theta, clip, weight = 4 * theta, 0.5, 1.0
@@ -136,6 +138,7 @@ def test_estimates_are_unbiased_on_bcp(estimator):
         assert_mean_is(found.gradient, exact.gradient)
 
 
+@pytest.mark.slow
 def test_a_pair_is_less_noisy_than_two_coins():
     problem = rampup.make("bcp", n=20)
     features = rampup.as_features("legendre:4", problem)
@@ -154,6 +157,7 @@ def test_a_pair_is_less_noisy_than_two_coins():
     assert ratio > 1.3
 
 
+@pytest.mark.slow
 def test_sampled_inspections_are_unbiased():
     problem, features, theta, sampler_theta, (target, _) = random_finite_problem(7, 3)
     reference_fn = lambda observation: target[observation[0].astype(int)]
@@ -192,6 +196,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_updates_have_the_distribution_of_a_plain_transcription(name):
     problem, spec, make_plain = PLAIN[name]

@@ -69,6 +69,7 @@ def test_value_and_visitation_agree_with_brute_force_play(n):
     np.testing.assert_allclose(np.exp(bcp.log_visitation(jnp.asarray(series), policy)), visits, rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 8), st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
 def test_no_policy_of_the_state_beats_the_optimum(n, seed):
@@ -140,6 +141,7 @@ def test_the_oracle_policy_played_by_the_sampler_earns_the_oracle_value():
     assert abs(earned.mean() - best.value) <= 4 * error
 
 
+@pytest.mark.slow
 def test_a_million_arrivals_take_linear_memory():
     n = 1_000_000
     problem = rampup.make("bcp", n=n)
@@ -182,6 +184,7 @@ def test_exact_npg_with_a_curriculum_beats_exact_npg_without():
         assert (updates.diagnosis.gap > -1e-12).all()
 
 
+@pytest.mark.slow
 def test_theorem_1_holds_for_exact_npg_on_bcp():
     problem = rampup.make("bcp", n=40)
     features = rampup.as_features("legendre:5", problem)

@@ -102,6 +102,7 @@ def test_all_rejecting_earns_nothing():
     assert episode.rewards.sum() == 0
 
 
+@pytest.mark.slow
 def test_single_precision_keeps_the_contract_too():
     with jax.enable_x64(False):
         for name in ("bcp classical", "okd histogram", "adw own"):

@@ -86,6 +86,7 @@ def test_a_fixed_sampler_is_the_policy_of_the_warm_up():
     assert first["ln_kappa"] == pytest.approx(float(exact.ln), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_any_policy_can_be_the_sampler():
     rule = Threshold(15, jnp.asarray(5))
     stages = checked_stages([rampup.Stage(LARGE, 10, sampler=rule)])
@@ -118,6 +119,7 @@ def test_a_run_does_not_depend_on_the_rest_of_its_batch():
         assert row["err"] == pytest.approx(other["err"], rel=1e-8, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_finite_lmdps_train_like_any_other_problem():
     problem, features, _, _, (target, _) = random_finite_problem(2, 3)
     reference_fn = lambda observation: target[observation[0].astype(int)]
@@ -128,6 +130,7 @@ def test_finite_lmdps_train_like_any_other_problem():
         assert result.rows[-1]["value_interval"][0] > result.rows[0]["value_interval"][1]
 
 
+@pytest.mark.slow
 def test_hyper_parameters_are_a_batch_axis_too():
     stages = rampup.scheme("direct", LARGE, iterations=5)
     rates = 0.05, 0.4
@@ -138,6 +141,7 @@ def test_hyper_parameters_are_a_batch_axis_too():
         np.testing.assert_allclose(result.theta, alone.theta, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_multi_step_moves_on_when_a_size_is_solved():
     sizes = [rampup.make("bcp", n=n) for n in (4, 8, 12)]
     settings = rampup.Settings(learning_rate=0.2, record_every=10, estimator="exact")
@@ -152,6 +156,7 @@ def test_multi_step_moves_on_when_a_size_is_solved():
     assert len(result.thetas) == 3
 
 
+@pytest.mark.slow
 def test_a_curriculum_learns_where_direct_training_does_not():
     small, large = rampup.make("bcp", n=10), rampup.make("bcp", n=30)
     features = rampup.as_features("monomial:5", large)
@@ -166,6 +171,7 @@ def test_a_curriculum_learns_where_direct_training_does_not():
     assert np.mean(values[2:]) < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["okd", "adw"])
 def test_okd_and_adw_learn(name):
     problem = {"okd": rampup.make("okd", n=6, B=0.8, V=1.2), "adw": rampup.make("adw", n=2, m=5, V=1.5)}[name]
