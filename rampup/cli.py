@@ -292,6 +292,8 @@ def _parameters(option: str, given: list[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise ValueError(f"`{option}` takes name=value, got {pair!r}.")
+        if name in parameters:
+            raise ValueError(f"`{option}` was given twice for {name!r}.")
         try:
             parameters[name] = json.loads(text)
         except ValueError:

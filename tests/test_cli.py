@@ -174,6 +174,15 @@ TRAINING_MISTAKES = [
     (["bcp", "--set", "n=5", "--scheme", "cur", "--warmup", "n=2"], "unknown scheme 'cur': did you mean 'curl'?"),
     (["bcp", "--set", "n=5", "--scheme", "direct", "--seeds", "0"], "`seeds` must be a whole number of at least 1"),
     (["bcp", "--set", "n=5", "--scheme", "direct", "--lanes", "0"], "`num_lanes` must be a whole number of at least 1"),
+    (["bcp", "--set", "n=5", "--set", "n=7"], "`--set` was given twice for 'n'."),
+    (
+        ["bcp", "--set", "n=5", "--scheme", "direct", "--learning-rate", "0"],
+        "`learning_rate` must be a positive number, got 0.0.",
+    ),
+    (
+        ["bcp", "--set", "n=5", "--warmup", "n=2", "--warmup-iterations", "0"],
+        "`iterations` must be a whole number of at least 1, got 0.",
+    ),
     (["okd", "--set", "n=5", "--scheme", "direct"], "problem 'okd' needs the parameter `B`."),
     (
         ["bcp", "--set", "n=5", "--scheme", "direct", "--learning-rate", "1e308", "--iterations", "9"],

@@ -116,7 +116,8 @@ def scheme(
     arguments.known_name("scheme", name, SCHEMES)
     weight = regularisation if name.endswith("_reg") else 0.0
     plain = PLAIN_SCHEMES[name.removesuffix("_reg")]
-    return checked_stages(plain(problem, warmup, iterations, warmup_iterations or iterations, weight))
+    warmup_length = iterations if warmup_iterations is None else warmup_iterations
+    return checked_stages(plain(problem, warmup, iterations, warmup_length, weight))
 
 
 def multi_step(

@@ -40,7 +40,8 @@ def train_session(
     problem = make(name, **parameters)
     warmup = make(name, **(parameters | warmup_changes)) if warmup_changes else None
     basis = as_features(features or PAPER_FEATURES[name], problem)
-    chosen = Settings(learning_rate=learning_rate or PAPER_LEARNING_RATES[name], **settings)
+    rate = PAPER_LEARNING_RATES[name] if learning_rate is None else learning_rate
+    chosen = Settings(learning_rate=rate, **settings)
     lengths = {"iterations": iterations, "warmup_iterations": warmup_iterations, "regularisation": regularisation}
     runs = [
         Run(one, scheme(one, problem, warmup, **lengths), seed)
