@@ -31,6 +31,12 @@ app.add_typer(theory_app, name="theory")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Series = Annotated[str, typer.Option(help="classical, random:SEED, or a JSON file with the list P_1..P_n.")]
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter of the problem, as name=value; may be repeated.")
+]
+SeriesShortcut = Annotated[
+    str | None, typer.Option(help="bcp: classical, random:SEED, or a JSON file; the same as --set series=...")
+]
 FeaturesOption = Annotated[str, typer.Option("--features", help="one_hot, monomial:D0 or legendre:D0.")]
 
 
@@ -214,9 +220,303 @@ def _show_growth(answer: dict[str, Any]) -> None:
     )
 
 
-Setting = Annotated[
-    list[str] | None, typer.Option("--set", help="A parameter of the problem, as name=value; may be repeated.")
-]
+@theory_app.command(
+    "bound",
+    epilog=_examples(
+        "rampup theory bound --set n=20 --scheme direct --iterations 200",
+        "rampup theory bound --set n=100 --scheme fix_samp_curl --warmup n=10 --json",
+    ),
+)
+def theory_bound(
+    settings: Setting = None,
+    series: SeriesShortcut = None,
+    scheme: Annotated[str, typer.Option(help="direct, naive_samp, curl, fix_samp_curl, or with _reg.")] = "direct",
+    warmup: Annotated[
+        list[str] | None, typer.Option(help="A parameter in which the warm-up differs, name=value.")
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Updates the theorem is held against.")] = 100,
+    warmup_iterations: Annotated[int | None, typer.Option(help="Updates before; as many by default.")] = None,
+    seed: Annotated[int, typer.Option(help="As for train: the same run.")] = 0,
+    features: Annotated[str, typer.Option("--features", help="one_hot, monomial:D0 or legendre:D0.")] = "monomial:10",
+    learning_rate: Annotated[float, typer.Option(help="eta.")] = 0.2,
+    lanes: Annotated[int, typer.Option(help="N.")] = 100,
+    radius: Annotated[float, typer.Option(help="G.")] = 10.0,
+    regularisation: Annotated[float, typer.Option(help="lambda of the _reg schemes.")] = 0.01,
+    estimator: Annotated[str, typer.Option(help="algorithm4, paired, or exact.")] = "algorithm4",
+    as_json: AsJson = False,
+) -> None:
+    """Theorem 1 held against a run on the best choice problem: each term of the bound, and which one dominates.
+
+    The first line bounds the gap min_t V* - V^t by the measured fitting errors, the second by kappa and the losses.
+    """
+    _configure_jax()
+    from rampup.stories import bcp_bound
+
+    with _work_bar() as tell:
+        tell("training", 0, 0)
+        answer = bcp_bound(
+            _with_series(_parameters("--set", settings), series),
+            _parameters("--warmup", warmup),
+            scheme,
+            iterations=iterations,
+            warmup_iterations=warmup_iterations,
+            seed=seed,
+            features=features,
+            regularisation=regularisation,
+            learning_rate=learning_rate,
+            num_lanes=lanes,
+            radius=radius,
+            estimator=estimator,
+        )
+    if as_json:
+        _print_json(answer)
+    else:
+        _show_bound(answer)
+
+
+def _show_bound(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    names = {
+        "initial": "what is left of Phi(pi_0)",
+        "smoothness": "eta B^2 G^2 / 2",
+        "fitting": "average of err_t (first line)",
+        "transfer": "sqrt(H eps_bias) (second line)",
+        "statistical": "sqrt(H kappa eps_stat) (second line)",
+    }
+    rows = [[name, names[name], _short(value)] for name, value in answer["terms"].items()]
+    rows += [["first line", "", _short(answer["first_line"])], ["second line", "", _short(answer["second_line"])]]
+    _print_table(console, ["term", "", "size"], rows)
+    console.print(
+        f"The gap after {answer['updates']} updates is {answer['gap']:.4f}; the largest term of the second line is "
+        f"[bold]{answer['dominant']}[/]."
+    )
+
+
+@theory_app.command(
+    "samples",
+    epilog=_examples(
+        "rampup theory samples bcp --set n=100 --excess-risk 0.1",
+        "rampup theory samples okd --set n=10 --set B=1 --set V=2 --excess-risk 0.1 --json",
+    ),
+)
+def theory_samples(
+    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    settings: Setting = None,
+    series: SeriesShortcut = None,
+    excess_risk: Annotated[float, typer.Option(help="eps_stat, what the loss may exceed its least by.")] = 0.1,
+    failure_prob: Annotated[float, typer.Option(help="The chance that some update fails to keep it.")] = 0.05,
+    iterations: Annotated[int, typer.Option(help="Updates that must all keep it.")] = 1000,
+    features: Annotated[str | None, typer.Option("--features", help="one_hot, monomial:D0 or legendre:D0.")] = None,
+    radius: Annotated[float, typer.Option(help="G.")] = 10.0,
+    clip: Annotated[float, typer.Option(help="U.")] = 15.0,
+    regularisation: Annotated[float, typer.Option(help="lambda.")] = 0.0,
+    fixed_sampler: Annotated[bool, typer.Option(help="Whether a fixed sampler rolls in.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How many lanes N the concentration lemma asks for: as printed, and with its proof repaired."""
+    _configure_jax()
+    from rampup.stories import samples_needed
+
+    answer = samples_needed(
+        problem,
+        _with_series(_parameters("--set", settings), series),
+        features,
+        excess_risk=excess_risk,
+        failure_prob=failure_prob,
+        updates=iterations,
+        radius=radius,
+        clip=clip,
+        regularisation=regularisation,
+        is_fixed=fixed_sampler,
+    )
+    if as_json:
+        _print_json(answer)
+        return
+    print(f"N = {answer['lemma']:.4g} by the lemma as printed; {answer['uniform']:.4g} uniformly over the ball.")
+
+
+@app.command(
+    epilog=_examples(
+        "rampup evaluate okd --set n=100 --set B=10 --set V=25 --policy bang_per_buck --policy greedy --optimum",
+        "rampup evaluate bcp --set n=100 --policy optimal --policy threshold:30 --policy policies/curl-0.json",
+        "rampup evaluate adw --set n=10 --set m=20 --set V=9 --policy msvv --policy balance --hindsight 200 "
+        "--picture comparison.png",
+    )
+)
+def evaluate(
+    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    settings: Setting = None,
+    series: SeriesShortcut = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="A rule by name (bcp: optimal, odds, threshold:K or threshold:Q; okd: bang_per_buck, "
+            "bang_per_buck:RATIO, bang_per_buck_success, greedy, accept_everything, dynamic_program; adw: greedy, "
+            "best_fit, msvv, balance; all: naive), or a policy file; may be repeated.",
+        ),
+    ] = None,
+    episodes: Annotated[int, typer.Option(help="Instances, the same for all policies.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Decides the instances and all choices.")] = 0,
+    optimum: Annotated[bool, typer.Option("--optimum", help="Bound the best any online player can do.")] = False,
+    hindsight: Annotated[int, typer.Option(help="Instances given to an all-seeing player.")] = 0,
+    picture: Annotated[str | None, typer.Option(help="A file to draw the comparison to: .png, .pdf or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible."""
+    _configure_jax()
+    from rampup.evaluation import evaluate as evaluation_of
+    from rampup.problems import make
+    from rampup.references import policy_named
+    from rampup.report.comparison import checked_picture_name, draw_comparison
+
+    if picture is not None:
+        checked_picture_name(picture)
+    one = make(problem, **_with_series(_parameters("--set", settings), series))
+    if not policies:
+        raise ValueError("give at least one `--policy`.")
+    with _work_bar() as tell:
+        chosen = {}
+        for name in policies:
+            if name in chosen:
+                raise ValueError(f"`--policy` was given twice for {name!r}.")
+            tell(f"preparing {name}", 0, 0)
+            chosen[name] = policy_named(one, name)
+        answer = evaluation_of(
+            one,
+            chosen,
+            episodes=episodes,
+            seed=seed,
+            with_optimum=optimum,
+            hindsight_instances=hindsight,
+            on_progress=tell,
+        )
+    answer = {"problem": problem} | answer
+    if picture is not None:
+        draw_comparison(answer, picture)
+    if as_json:
+        _print_json(answer)
+    else:
+        _show_evaluation(answer)
+
+
+def _show_evaluation(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
+    header = ["policy", "success rate", "collects"]
+    header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
+    rows = []
+    for entry in answer["policies"]:
+        row = [entry["policy"], _with_margin(entry["value"], entry["interval"]), f"{entry['collected']:.3f}"]
+        row += [_range(entry["gap_to_optimum"])] if has_optimum else []
+        if has_hindsight:
+            ratio = entry["competitive_ratio"]
+            row.append("" if ratio is None else _with_margin(ratio, entry["competitive_ratio_interval"]))
+        rows.append(row)
+    _print_table(console, header, rows)
+    if answer["differences"]:
+        console.print()
+        pairs = [
+            [f"{one['policy']} - {one['minus']}", _with_margin(one["difference"], one["interval"])]
+            for one in answer["differences"]
+        ]
+        _print_table(console, ["paired difference", "in success rate"], pairs)
+    if has_optimum:
+        best = answer["optimum"]
+        where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
+        console.print(f"\nThe best any online player can do: {where} ({best['method'].replace('_', ' ')}).")
+    if has_hindsight:
+        seen = answer["hindsight"]
+        console.print(
+            f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} instances, 95% interval "
+            f"{_range(seen['interval'])}."
+        )
+
+
+def _with_margin(estimate: float, interval: list[float]) -> str:
+    """An estimate with half the width of its 95% interval."""
+    return f"{estimate:.4f} ± {(interval[1] - interval[0]) / 2:.4f}"
+
+
+def _range(ends: list[float]) -> str:
+    return f"{ends[0]:.3f} to {ends[1]:.3f}"
+
+
+@app.command(
+    epilog=_examples(
+        "rampup advise bcp --set n=100",
+        "rampup advise bcp --set n=100 --series series.json --json",
+        "rampup advise okd --set n=100 --set B=10 --set V=25 --warmup n=10 --warmup B=1 --warmup V=2",
+    )
+)
+def advise(
+    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    settings: Setting = None,
+    series: SeriesShortcut = None,
+    policies: Annotated[
+        list[str] | None, typer.Option("--policy", help="A further sampler to try: a rule or a policy file.")
+    ] = None,
+    warmup: Annotated[
+        list[str] | None,
+        typer.Option(help="Try this small problem only: a parameter in which it differs, name=value; may be repeated."),
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option("--features", help="In whose span kappa is taken; bcp: one_hot, else monomial:3.")
+    ] = None,
+    budget: Annotated[float, typer.Option(help="Samples beyond which a plan is hopeless.")] = 1e9,
+    seed: Annotated[int, typer.Option(help="Where kappa is sampled.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Does a curriculum pay, and with which warm-up? Kappa of candidate samplers, before any training."""
+    _configure_jax()
+    from rampup.stories import advice
+
+    with _work_bar() as tell:
+        answer = advice(
+            problem,
+            _with_series(_parameters("--set", settings), series),
+            _parameters("--warmup", warmup),
+            policies or [],
+            features=features,
+            budget=budget,
+            seed=seed,
+            on_progress=tell,
+        )
+    if as_json:
+        _print_json(answer)
+    else:
+        _show_advice(answer)
+
+
+def _show_advice(answer: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    warmup = answer["warmup"] and ", ".join(f"{name} = {value:g}" for name, value in answer["warmup"].items())
+    console.print(f"[bold]{answer['recommend']}[/]" + (f", warm-up on {warmup}" if warmup else ""))
+    console.print(answer["why"] + "\n")
+    rows = [
+        [
+            one["sampler"],
+            _short(one["ln_kappa"]),
+            "" if one["ln_kappa_warmup"] is None else _short(one["ln_kappa_warmup"]),
+            _short(one["ln_samples"]),
+        ]
+        for one in answer["candidates"]
+    ]
+    _print_table(console, ["sampler", "ln kappa", "ln kappa of the warm-up", "ln samples, about"], rows)
+
+
+def _with_series(parameters: dict[str, Any], series: str | None) -> dict[str, Any]:
+    if series is None:
+        return parameters
+    if "series" in parameters:
+        raise ValueError("`series` was given twice.")
+    return parameters | {"series": series}
 
 
 @app.command(
@@ -253,6 +553,7 @@ def train(
     estimator: Annotated[str, typer.Option(help="algorithm4, paired, or exact (bcp).")] = "algorithm4",
     solver: Annotated[str, typer.Option(help="ball or ridge_project.")] = "ball",
     record_every: Annotated[int, typer.Option(help="Updates between two recorded rows.")] = 100,
+    save: Annotated[str | None, typer.Option(help="A folder for the policies, one SCHEME-SEED.json a run.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train policies: all schemes and seeds as one batch."""
@@ -277,6 +578,7 @@ def train(
             estimator=estimator,
             solver=solver,
             record_every=record_every,
+            save=save,
             on_progress=on_progress,
         )
     if as_json:
@@ -318,6 +620,23 @@ def _progress_bar() -> Iterator[Callable[[Any], None]]:
             bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield show
+
+
+@contextmanager
+def _work_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on stderr for work of several kinds, where somebody is looking; a total of 0 is work of unknown length."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
+
+        yield tell
 
 
 def _show_training(answer: dict[str, Any]) -> None:

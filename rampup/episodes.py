@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from rampup import policy
-from rampup.problems.base import Problem
+from rampup.problems.base import Problem, State
 from rampup.types import Key, PolicyFn
 
 
@@ -20,6 +20,7 @@ class Episode(NamedTuple):
     is_alive: Bool[Array, " time"]
     is_over: Bool[Array, ""]
     """Whether the problem itself had ended the episode by its horizon."""
+    final_state: State
 
 
 def play(problem: Problem, policy_fn: PolicyFn, key: Key) -> Episode:
@@ -42,7 +43,7 @@ def replay(problem: Problem, policy_fn: PolicyFn, instance: Any, uniforms: Float
         seen = (jnp.where(is_alive, part, jnp.zeros_like(part)) for part in (observation, action, reward))
         return (state, is_alive & goes_on), (*seen, is_alive)
 
-    (_, goes_on), (observations, actions, rewards, is_alive) = jax.lax.scan(
+    (final_state, goes_on), (observations, actions, rewards, is_alive) = jax.lax.scan(
         decide, (problem.init(instance), jnp.asarray(True)), uniforms
     )
-    return Episode(observations, actions, rewards, is_alive, ~goes_on)
+    return Episode(observations, actions, rewards, is_alive, ~goes_on, final_state)

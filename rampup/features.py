@@ -150,3 +150,12 @@ def as_features(spec: Any, problem: Problem) -> Features:
     if not degree.isdecimal() or int(degree) < 1:
         raise ValueError(f"`features` {name} needs a degree of at least 1, as in '{name}:3', got {spec!r}.")
     return Polynomial(problem.degrees(int(degree)), name)
+
+
+def check_fits(features: Features, problem: Problem) -> None:
+    """Refuse a table that was made for another size of the problem."""
+    if isinstance(features, OneHot) and isinstance(problem, BCP) and features.counts[0] != problem.horizon:
+        raise ValueError(
+            f"`features` one_hot is a table for n = {features.counts[0]} and says nothing about n = {problem.horizon}: "
+            "take monomial:D0 or legendre:D0 to carry a policy over."
+        )

@@ -1,12 +1,13 @@
 """The log-linear policy pi_theta(a|s) ~ exp(theta . phi(s,a)) as functions of theta and the variables of a state."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rampup.features import Features
+from rampup.features import Features, OneHot
 from rampup.problems.base import Problem
-from rampup.types import Action, LogProbs, PolicyFn, Real, Theta, Variables
+from rampup.types import Action, LogProbs, Observation, Real, Theta, Variables
 
 
 def phi(features: Features, variables: Variables) -> Float[Array, "action feat"]:
@@ -41,6 +42,20 @@ def choose(log_probs: LogProbs, uniform: Real) -> Action:
     return jnp.sum(uniform >= shares[:-1])
 
 
-def log_linear(problem: Problem, features: Features, theta: Theta) -> PolicyFn:
-    """Return pi_theta as a function of what the player sees."""
-    return lambda observation: log_probs(features, theta, problem.variables(observation))
+class LogLinear(eqx.Module):
+    """pi_theta as a function of what the player sees."""
+
+    problem: Problem
+    features: Features
+    theta: Theta
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return log_probs(self.features, self.theta, self.problem.variables(observation))
+
+
+def largest_feature_norm(problem: Problem, features: Features) -> float:
+    """B, a bound on |phi(s, a)|; found where all variables are largest, where our polynomials are too."""
+    if isinstance(features, OneHot):
+        return 1.0
+    highest = problem.variables(jnp.asarray(problem.bounds()[1], dtype=float))
+    return float(jnp.max(jnp.linalg.norm(phi(features, highest), axis=1)))

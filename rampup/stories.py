@@ -1,18 +1,27 @@
-"""What the exact best choice problem has to tell, as plain numbers: the optimum, and kappa of two samplers."""
+"""From the words of a command line to what the theory has to tell, as plain numbers."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import theory
+from rampup import arguments, theory
+from rampup.advice import OnProgress, advise
 from rampup.exact import bcp
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, as_features
+from rampup.learn.bound import bound_document, bounded_run
+from rampup.learn.curriculum import scheme as scheme_named
+from rampup.learn.session import PAPER_FEATURES
+from rampup.learn.trainer import Settings
+from rampup.policy import largest_feature_norm
+from rampup.problems import make
+from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.references import policy_named
 
 
 def bcp_theory(n: int | None, series: Any, sampler_threshold: float | str, features: str) -> dict[str, Any]:
@@ -70,3 +79,70 @@ def bcp_growth(sizes: Iterable[int], warmup: int, features: str) -> dict[str, An
     warmup_threshold = int(bcp.optimum(small.record_probs).threshold)
     rows = [bcp_theory(n, "classical", f"{warmup_threshold}/{small.horizon}", features) for n in sizes]
     return {"warmup": small.horizon, "warmup_threshold": warmup_threshold, "rows": rows}
+
+
+def bcp_bound(
+    parameters: dict[str, Any],
+    warmup_changes: dict[str, Any],
+    scheme: str,
+    *,
+    iterations: int,
+    warmup_iterations: int | None,
+    seed: int,
+    features: str,
+    regularisation: float,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Theorem 1 held against one run on the best choice problem."""
+    problem = make("bcp", **parameters)
+    warmup = make("bcp", **(parameters | warmup_changes)) if warmup_changes else None
+    lengths = {"iterations": iterations, "warmup_iterations": warmup_iterations, "regularisation": regularisation}
+    stages = scheme_named(scheme, problem, warmup, **lengths)
+    run = bounded_run(stages, as_features(features, problem), Settings(**settings), seed)
+    return {"scheme": scheme, "seed": seed} | bound_document(run)
+
+
+def samples_needed(name: str, parameters: dict[str, Any], features: str | None, **numbers: Any) -> dict[str, Any]:
+    """What the concentration lemma asks for, with the constants of a problem and its features."""
+    problem = make(name, **parameters)
+    basis = as_features(features or PAPER_FEATURES[name], problem)
+    norm = largest_feature_norm(problem, basis)
+    sizes = {"horizon": problem.horizon, "num_actions": problem.num_actions, "dimension": basis.size}
+    return sizes | {"feature_norm": norm} | theory.sample_size(**sizes, feature_norm=norm, **numbers)._asdict()
+
+
+def advice(
+    name: str,
+    parameters: dict[str, Any],
+    warmup_changes: dict[str, Any],
+    policies: Sequence[str],
+    *,
+    features: str | None,
+    budget: float,
+    seed: int,
+    on_progress: OnProgress | None,
+) -> dict[str, Any]:
+    """Whether a curriculum pays on a problem, for all smaller sizes or for one."""
+    problem = make(name, **parameters)
+    warmups = None
+    if warmup_changes:
+        warmups = [(warmup_changes, _smaller(problem, name, parameters, warmup_changes))]
+    answer = advise(
+        problem,
+        # The theory of best choice is about tables; the other problems have no finite one.
+        features=features or ("one_hot" if name == "bcp" else PAPER_FEATURES[name]),
+        policies={text: policy_named(problem, text) for text in policies},
+        warmups=warmups,
+        budget=budget,
+        seed=seed,
+        on_progress=on_progress,
+    )
+    return {"problem": name} | answer
+
+
+def _smaller(problem: Problem, name: str, parameters: dict[str, Any], changes: dict[str, Any]) -> Problem:
+    """The warm-up problem; for best choice with a series given number by number, its beginning."""
+    if isinstance(problem, BCP) and set(changes) == {"n"}:
+        n = arguments.integer("n", changes["n"], least=1, most=problem.horizon)
+        return BCP(n, np.asarray(problem.record_probs[:n]))
+    return make(name, **(parameters | changes))

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rampup import arguments
+
 
 def threshold_count(n: int, threshold: float | str) -> int:
     """Return floor(n q), how many arrivals the q-threshold policy lets pass.
@@ -122,3 +124,55 @@ def _statistical_term(horizon: int, ln_kappa: float, excess_risk: float) -> floa
         return 0.0
     ln_term = (math.log(horizon) + ln_kappa + math.log(excess_risk)) / 2
     return math.exp(ln_term) if ln_term < math.log(np.finfo(float).max) else math.inf
+
+
+class SampleSize(NamedTuple):
+    """How many lanes N an update needs for an excess risk, by the concentration lemma and by its repaired form."""
+
+    lemma: int
+    """As printed: for each update one fixed direction concentrates."""
+    uniform: int
+    """For all directions in the ball at once, which the proof needs: the direction taken depends on the samples."""
+
+
+def sample_size(
+    *,
+    excess_risk: float,
+    failure_prob: float,
+    updates: int,
+    horizon: int,
+    num_actions: int,
+    dimension: int,
+    feature_norm: float,
+    radius: float,
+    regularisation: float = 0.0,
+    clip: float = 15.0,
+    is_fixed: bool = False,
+) -> SampleSize:
+    """N for which all updates have L(g_t) - L(g*_t) <= `excess_risk` with probability 1 - `failure_prob`.
+
+    Args:
+        is_fixed: whether a fixed sampler rolls in, for which the lemma has lambda = 0 only.
+    """
+    arguments.positive("excess_risk", excess_risk)
+    arguments.real("failure_prob", failure_prob, rule="between 0 and 1", low=math.ulp(0.0), high=1 - 2**-53)
+    if is_fixed and regularisation > 0:
+        raise ValueError("with a fixed sampler the lemma holds for `regularisation` 0 only.")
+    reward = float(horizon) if is_fixed else 1 + regularisation * clip
+    if not is_fixed:
+        reward += horizon * (1 + regularisation * math.log(num_actions))
+    reach = radius * feature_norm
+    width = 16 * horizon * reach * reward + 4 * horizon * reach**2
+    # The clipped entropy is a little low at each of the H steps; the paper's last line drops the H.
+    hidden = entropy_clip_bound(num_actions, clip) if regularisation > 0 else 0.0
+    precision = (excess_risk - 8 * regularisation * horizon * reach * hidden) / 2
+    if precision <= 0:
+        raise ValueError(f"`clip` = {clip} hides more entropy than `excess_risk` = {excess_risk} allows: raise it.")
+    confidence = math.log(2 * updates / failure_prob)
+    # A net of the ball: between its points the loss moves by half the precision at most.
+    steepness = 8 * horizon * feature_norm * (reach + reward)
+    net = dimension * math.log1p(8 * radius * steepness / precision)
+    return SampleSize(
+        lemma=math.ceil(width**2 * confidence / (2 * precision**2)),
+        uniform=math.ceil(2 * width**2 * (confidence + net) / precision**2),
+    )

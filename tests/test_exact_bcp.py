@@ -132,7 +132,7 @@ def test_the_oracle_policy_played_by_the_sampler_earns_the_oracle_value():
     features = rampup.as_features("one_hot", problem)
     # A table that prefers by e^40 what the optimal policy does.
     theta = jnp.where(best.policy.log_accept.ravel() == 0, 40.0, -40.0)
-    policy = policies.log_linear(problem, features, theta)
+    policy = policies.LogLinear(problem, features, theta)
     num_episodes = 20_000
     keys = jax.random.split(jax.random.key(7), num_episodes)
     episodes = jax.jit(jax.vmap(lambda key: play(problem, policy, key)))(keys)

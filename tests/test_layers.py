@@ -10,10 +10,12 @@ ROOT = Path(rampup.__file__).parent
 # From the ground up; a module may import what stands before it, and its own folder.
 LAYERS = [
     ["gymnasium_plugin"],
-    ["arguments", "types"],
+    ["arguments", "types", "intervals"],
+    ["integer_programs"],
     ["problems"],
     ["features"],
     ["policy"],
+    ["runs"],
     ["episodes"],
     ["solvers"],
     ["kappa", "diagnostics"],
@@ -21,7 +23,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["checks", "gym", "stories", "catalogue"],
+    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report"],
     ["cli"],
 ]
 
@@ -40,7 +42,7 @@ def imports_of(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             yield node.module if node.module != "rampup" else ""
-            if node.module in ("rampup", "rampup.exact", "rampup.problems", "rampup.learn"):
+            if node.module in ("rampup", "rampup.exact", "rampup.problems", "rampup.learn", "rampup.references"):
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 

@@ -9,7 +9,7 @@ import rampup
 from rampup.episodes import play
 from rampup.exact import bcp
 from rampup.references import default_reference
-from rampup.references.rules import BangPerBuck, Greedy, best_ratio
+from rampup.references.rules import BangPerBuck, SlotRule, best_ratio, highest_bid
 
 
 def success_rate(problem, policy_fn, num_episodes=20_000):
@@ -37,7 +37,7 @@ def test_bang_per_buck_earns_about_039_on_the_uniform_knapsack():
 
 
 def test_greedy_gives_the_slot_to_the_highest_bidder_who_can_pay():
-    rule = Greedy(3)
+    rule = SlotRule(3, highest_bid)
     seen = lambda bids, budgets: jnp.asarray([0.5, *bids, *budgets, 0.1])
     assert jnp.argmax(rule(seen([0.2, 0.9, 0.5], [1.0, 1.0, 1.0]))) == 2
     assert jnp.argmax(rule(seen([0.2, 0.9, 0.5], [1.0, 0.8, 0.5]))) == 3

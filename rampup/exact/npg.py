@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from rampup import theory
 from rampup.diagnostics import Diagnosis, Snapshot, diagnose
 from rampup.solvers import Solution, in_ball
 from rampup.types import Real, Theta
@@ -37,3 +38,32 @@ def train(
         return theta + learning_rate * solution.direction, update
 
     return jax.lax.scan(step, jnp.asarray(theta), None, length=iterations)
+
+
+def bound_of(
+    diagnosis: Diagnosis,
+    *,
+    horizon: int,
+    learning_rate: float,
+    regularisation: float,
+    feature_norm: float,
+    radius: float,
+) -> theory.PerformanceBound:
+    """Theorem 1 for a run, from what was diagnosed at each of its updates, stacked.
+
+    Args:
+        feature_norm: B, a bound on |phi(s, a)|.
+    """
+    seen = jax.device_get(diagnosis)
+    return theory.performance_bound(
+        fitting_errors=seen.fitting_error,
+        excess_risks=seen.excess_risk,
+        transfer_errors=seen.transfer_error,
+        ln_kappas=seen.ln_kappa,
+        initial_potential=float(seen.potential[0]),
+        horizon=horizon,
+        learning_rate=learning_rate,
+        regularisation=regularisation,
+        feature_norm=feature_norm,
+        radius=radius,
+    )

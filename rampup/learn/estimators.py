@@ -108,7 +108,7 @@ def sampling_measure(
     own = bcp.on_policy(probs, policy)
     if behaviour is None:
         return own
-    sampler_fn = sampler_fn or policies.log_linear(problem, features, behaviour.theta)
+    sampler_fn = sampler_fn or policies.LogLinear(problem, features, behaviour.theta)
     other = bcp.grafted(probs, bcp.tabulated(sampler_fn, n))
     return jax.tree.map(lambda fixed, on_policy: jnp.where(behaviour.is_fixed, fixed, on_policy), other, own)
 

@@ -99,7 +99,7 @@ def sampled(
     effort: Effort,
 ) -> Inspection:
     """Inspect a run against a reference policy by playing fresh episodes of both on the same instances."""
-    own_fn = policies.log_linear(problem, features, theta)
+    own_fn = policies.LogLinear(problem, features, theta)
 
     def roll_in_fn(observation: Observation) -> LogProbs:
         own = own_fn(observation)
@@ -111,16 +111,19 @@ def sampled(
         own = own_fn(observation)
         return own if behaviour is None else branch_log_probs(problem, behaviour, own)
 
-    play_key, kappa_key, bootstrap_key = jax.random.split(key, 3)
+    play_key, kappa_key = jax.random.split(key)
     keys = jax.random.split(play_key, effort.episodes)
     own, reference = (jax.vmap(lambda key, by=by: play(problem, by, key))(keys) for by in (own_fn, reference_fn))
-    few = jax.random.split(kappa_key, effort.kappa_episodes(problem.horizon, features.size))
-    target_states, sampler_states = (
-        jax.vmap(lambda key, by=by: play(problem, by, key))(few) for by in (reference_fn, roll_in_fn)
+    condition, spread = sampled_kappa(
+        problem,
+        features,
+        theta,
+        kappa_key,
+        reference_fn=reference_fn,
+        roll_in_fn=roll_in_fn,
+        branch_fn=branch_fn,
+        effort=effort,
     )
-    wanted = _weighted_scores(problem, features, theta, target_states, reference_fn)
-    seen = _weighted_scores(problem, features, theta, sampler_states, branch_fn)
-    condition, spread = _kappa_with_spread(jnp.stack([wanted, seen]), bootstrap_key, effort)
 
     returns = jnp.sum(own.rewards, axis=1)
     reference_value = jnp.mean(jnp.sum(reference.rewards, axis=1))
@@ -140,6 +143,28 @@ def sampled(
         kappa_rank=condition.rank,
         kappa_tolerance=condition.tolerance,
     )
+
+
+def sampled_kappa(
+    problem: Problem,
+    features: Features,
+    theta: Theta,
+    key: Key,
+    *,
+    reference_fn: PolicyFn,
+    roll_in_fn: PolicyFn,
+    branch_fn: PolicyFn,
+    effort: Effort,
+) -> tuple[kappa.Kappa, Real]:
+    """Kappa at theta of who rolls in by one policy and then acts by another, and its bootstrap standard deviation."""
+    play_key, bootstrap_key = jax.random.split(key)
+    keys = jax.random.split(play_key, effort.kappa_episodes(problem.horizon, features.size))
+    target_states, sampler_states = (
+        jax.vmap(lambda key, by=by: play(problem, by, key))(keys) for by in (reference_fn, roll_in_fn)
+    )
+    wanted = _weighted_scores(problem, features, theta, target_states, reference_fn)
+    seen = _weighted_scores(problem, features, theta, sampler_states, branch_fn)
+    return _kappa_with_spread(jnp.stack([wanted, seen]), bootstrap_key, effort)
 
 
 def _mean_per_episode(episode: Episode, quantity_fn) -> Array:

@@ -1,6 +1,7 @@
 """Training by names: from the words of a command line to runs, and from results to a plain document."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rampup import arguments
@@ -11,6 +12,7 @@ from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
 from rampup.problems import PROBLEMS, make
 from rampup.problems.bcp import BCP
 from rampup.references import REFERENCE_NAMES
+from rampup.runs.policy_file import write_policy
 
 PAPER_FEATURES = {"bcp": "monomial:10", "okd": "monomial:3", "adw": "monomial:3"}
 PAPER_LEARNING_RATES = {"bcp": 0.2, "okd": 0.1, "adw": 0.1}
@@ -28,6 +30,7 @@ def train_session(
     features: str | None,
     learning_rate: float | None,
     regularisation: float,
+    save: str | None,
     on_progress: Callable[[Progress], None] | None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -35,11 +38,13 @@ def train_session(
 
     Args:
         warmup_changes: the parameters in which the warm-up problem differs; none means there is no warm-up problem.
+        save: a folder for the policies.
     """
     arguments.known_name("problem", name, PROBLEMS)
     problem = make(name, **parameters)
     warmup = make(name, **(parameters | warmup_changes)) if warmup_changes else None
-    basis = as_features(features or PAPER_FEATURES[name], problem)
+    features = features or PAPER_FEATURES[name]
+    basis = as_features(features, problem)
     rate = PAPER_LEARNING_RATES[name] if learning_rate is None else learning_rate
     chosen = Settings(learning_rate=rate, **settings)
     lengths = {"iterations": iterations, "warmup_iterations": warmup_iterations, "regularisation": regularisation}
@@ -49,6 +54,16 @@ def train_session(
         for seed in range(arguments.integer("seeds", seeds, least=1))
     ]
     results = train(runs, basis, chosen, on_progress=on_progress)
+    if save is not None:
+        for result in results:
+            write_policy(
+                Path(save) / f"{result.run.name}-{result.run.seed}.json",
+                problem=name,
+                parameters=parameters,
+                features=features,
+                theta=result.theta,
+                provenance={"scheme": result.run.name, "seed": result.run.seed, "warmup": warmup_changes},
+            )
     optimal_value = float(bcp.optimum(problem.record_probs).value) if isinstance(problem, BCP) else None
     return {
         "problem": name,

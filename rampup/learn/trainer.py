@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import arguments
+from rampup import arguments, intervals
 from rampup.exact.finite import require_double_precision
-from rampup.features import Features
+from rampup.features import Features, check_fits
 from rampup.learn import inspection, npg
 from rampup.learn.curriculum import Stage, Stages, checked_stages
 from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS
@@ -160,6 +160,9 @@ def train(
     settings = settings or Settings()
     if not runs:
         raise ValueError("`runs` must hold at least one run.")
+    for run in runs:
+        for stage in run.stages:
+            check_fits(features, stage.problem)
     live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
     results = [one.result for one in live]
     references: dict[int, PolicyFn] = {}
@@ -306,10 +309,10 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
         "iteration": one.iteration,
         "samples": one.samples_before + _samples(one, settings),
         "value": float(seen.value),
-        "value_interval": _interval(seen.value, seen.value_error),
+        "value_interval": intervals.normal(float(seen.value), float(seen.value_error)),
         "reference_value": float(seen.reference_value),
         "ln_kappa": float(seen.ln_kappa),
-        "ln_kappa_interval": _interval(seen.ln_kappa, seen.ln_kappa_error),
+        "ln_kappa_interval": intervals.normal(float(seen.ln_kappa), float(seen.ln_kappa_error)),
         "kappa_rank": int(seen.kappa_rank),
         "kappa_tolerance": float(seen.kappa_tolerance),
         "err": float(seen.fitting_error),
@@ -320,11 +323,6 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
         "residual": float(solution.residual),
         "is_active": bool(solution.is_active),
     }
-
-
-def _interval(estimate: Any, error: Any) -> list[float]:
-    """The 95% interval of a normal estimate."""
-    return [float(estimate - 1.96 * error), float(estimate + 1.96 * error)]
 
 
 def _samples(one: _Live, settings: Settings) -> int:

@@ -11,6 +11,11 @@ from rampup.problems.okd import OKD
 PROBLEMS: dict[str, type[Problem]] = {"bcp": BCP, "okd": OKD, "adw": ADW}
 
 
+def name_of(problem: Problem) -> str | None:
+    """Return the name a problem is made by; nothing for a problem of the user's own."""
+    return next((name for name, kind in PROBLEMS.items() if isinstance(problem, kind)), None)
+
+
 def make(name: str, **parameters: Any) -> Problem:
     """Make a problem: `make("bcp", n=100)`, `make("okd", n=100, B=10, V=25)` or `make("adw", n=10, m=20, V=9)`."""
     problem = PROBLEMS[arguments.known_name("problem", name, PROBLEMS)]

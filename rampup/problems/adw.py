@@ -45,6 +45,21 @@ class ADW(Problem):
             self.bid_distributions = tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
         else:
             self.bid_distributions = as_distribution("bids", bids)
+        self._refuse_an_infeasible_target()
+
+    def distributions(self) -> tuple[Distribution, ...]:
+        """The bids of each advertiser."""
+        one = self.bid_distributions
+        return (one,) * (self.num_actions - 1) if isinstance(one, Distribution) else one
+
+    def _refuse_an_infeasible_target(self) -> None:
+        dearest = min(1.0, max(one.support()[1] for one in self.distributions()))
+        most = min(float(self.num_actions - 1), self.horizon * dearest)
+        if float(self.target) > most:
+            raise ValueError(
+                f"`V` = {float(self.target):g} can never be reached: {self.num_actions - 1} budgets of 1 and "
+                f"{self.horizon} bids of at most {dearest:g} give at most {most:g}."
+            )
 
     def draw(self, key: Key) -> ADWInstance:
         uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), dtype=float)
@@ -83,9 +98,7 @@ class ADW(Problem):
 
     def bounds(self) -> tuple[list[float], list[float]]:
         num_advertisers = self.num_actions - 1
-        one = self.bid_distributions
-        each = [one] * num_advertisers if isinstance(one, Distribution) else one
-        highs = [distribution.support()[1] for distribution in each]
+        highs = [distribution.support()[1] for distribution in self.distributions()]
         return [0.0] * (2 * num_advertisers + 2), [1.0, *highs, *[1.0] * num_advertisers, 1.0]
 
     def degrees(self, degree: int) -> tuple[int, ...]:

@@ -25,6 +25,10 @@ class Distribution(eqx.Module):
     def support(self) -> tuple[float, float]:
         """Return the least and the greatest number that can be drawn."""
 
+    @abstractmethod
+    def breakpoints(self) -> tuple[float, ...] | None:
+        """Return the ends of the pieces if the distribution is uniform on each of a few; else nothing."""
+
     def draw(self, key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draw independent numbers."""
         return self.quantile(jax.random.uniform(key, shape, dtype=float))
@@ -48,6 +52,9 @@ class Uniform(Distribution):
 
     def support(self):
         return float(self.low), float(self.high)
+
+    def breakpoints(self):
+        return self.support()
 
 
 class Histogram(Distribution):
@@ -75,6 +82,9 @@ class Histogram(Distribution):
     def support(self):
         return 0.0, 1.0
 
+    def breakpoints(self):
+        return tuple(np.linspace(0.0, 1.0, self.cumulative.size))
+
 
 class Special(Distribution):
     """A fixed number `point` with probability `prob`, else uniform on [low, high) (the paper's ADW distribution)."""
@@ -98,6 +108,9 @@ class Special(Distribution):
     def support(self):
         return float(self.point), float(self.high)
 
+    def breakpoints(self):
+        return None
+
 
 class Bernoulli(Distribution):
     """`value` with probability `prob`, else 0; with value 1/b, the bids of online b-matching."""
@@ -114,6 +127,9 @@ class Bernoulli(Distribution):
 
     def support(self):
         return 0.0, float(self.value)
+
+    def breakpoints(self):
+        return None
 
 
 class Empirical(Distribution):
@@ -133,6 +149,9 @@ class Empirical(Distribution):
 
     def support(self):
         return float(self.sample[0]), float(self.sample[-1])
+
+    def breakpoints(self):
+        return None
 
 
 def random_histogram(seed: int = 0, gran: int = 10) -> Histogram:

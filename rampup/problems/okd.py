@@ -1,5 +1,6 @@
 """OKD, the online knapsack in its decision form: fill a bag of size B until the value inside reaches V."""
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -45,6 +46,16 @@ class OKD(Problem):
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
         self.size_distribution = as_distribution("sizes", sizes)
         self.value_distribution = as_distribution("values", values)
+        self._refuse_an_infeasible_target()
+
+    def _refuse_an_infeasible_target(self) -> None:
+        smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
+        most_items = min(self.horizon, math.floor(float(self.budget) / smallest)) if smallest > 0 else self.horizon
+        if float(self.target) > most_items * dearest:
+            raise ValueError(
+                f"`V` = {float(self.target):g} can never be reached: at most {most_items} items fit, worth at most "
+                f"{dearest:g} each."
+            )
 
     def draw(self, key: Key) -> OKDInstance:
         size_key, value_key = jax.random.split(key)

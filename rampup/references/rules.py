@@ -1,7 +1,10 @@
-"""Classical rules for the three problems, as deterministic policies.
+"""Classical rules for the three problems, as policies.
 
 They are pytrees that can be called, not closures: a compiled program takes them as arguments.
 """
+
+from collections.abc import Callable
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -18,6 +21,15 @@ def surely(action: Action, num_actions: int) -> LogProbs:
     return jnp.where(jnp.arange(num_actions) == action, 0.0, -jnp.inf)
 
 
+class Naive(eqx.Module):
+    """Every action with the same probability, whatever is seen."""
+
+    num_actions: int = eqx.field(static=True)
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return jnp.full(self.num_actions, -jnp.log(float(self.num_actions)))
+
+
 class Threshold(eqx.Module):
     """Best choice: let `count` arrivals pass, then accept the first record."""
 
@@ -27,6 +39,22 @@ class Threshold(eqx.Module):
     def __call__(self, observation: Observation) -> LogProbs:
         arrival = jnp.round(observation[0] * self.horizon).astype(int)
         return surely(((arrival > self.count) & (observation[1] > 0.5)).astype(int), 2)
+
+
+class AcceptEverything(eqx.Module):
+    """Accept or reject: always accept, fit or not."""
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return surely(jnp.asarray(1), 2)
+
+
+class TakeWhatFits(eqx.Module):
+    """Online knapsack: accept every item that still fits."""
+
+    budget: Float[Array, ""]
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return surely((observation[3] * self.budget + observation[1] <= self.budget).astype(int), 2)
 
 
 class BangPerBuck(eqx.Module):
@@ -42,27 +70,26 @@ def _is_worth(size: Real, value: Real, ratio: Real | float) -> Flag:
     return value >= ratio * size
 
 
-class Greedy(eqx.Module):
-    """AdWords: give the slot to the highest bidder who can pay, or to nobody."""
-
-    num_advertisers: int = eqx.field(static=True)
-
-    def __call__(self, observation: Observation) -> LogProbs:
-        bids, budgets = observation[1 : 1 + self.num_advertisers], observation[1 + self.num_advertisers : -1]
-        payable = jnp.where(budgets >= bids, bids, -1.0)
-        winner = jnp.where(jnp.max(payable) >= 0, jnp.argmax(payable) + 1, 0)
-        return surely(winner, self.num_advertisers + 1)
+Goal = Literal["value", "success"]
 
 
-def best_ratio(problem: OKD, *, episodes: int = 4000, seed: int = 0) -> float:
-    """The ratio that collects the most value on average, found by ternary search on one set of instances."""
+def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed: int = 0) -> float:
+    """The ratio that collects the most value, or succeeds most often, on average over one set of instances."""
     instances = jax.vmap(problem.draw)(jax.random.split(jax.random.key(seed), episodes))
-    mean_value = jax.jit(lambda ratio: jnp.mean(jax.vmap(lambda one: _collected_value(problem, one, ratio))(instances)))
-    # The search runs over the angle of the ratio, because a ratio can be anything from 0 to infinity.
-    low, high = 0.0, np.pi / 2
+
+    def score(angle):
+        collected = jax.vmap(lambda one: _collected_value(problem, one, jnp.tan(angle)))(instances)
+        return jnp.mean(collected >= problem.target) if goal == "success" else jnp.mean(collected)
+
+    # The search runs over the angle of the ratio, because a ratio can be anything from 0 to infinity. A first look at
+    # the whole range brackets the best, which success needs: it is flat at zero far from it.
+    angles = np.linspace(0.0, np.pi / 2, 33)[:-1]
+    score_of = jax.jit(score)
+    best = int(np.argmax([score_of(angle) for angle in angles]))
+    low, high = angles[max(best - 1, 0)], angles[min(best + 1, len(angles) - 1)]
     while high - low > 1e-3:
         left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if mean_value(np.tan(left)) >= mean_value(np.tan(right)) else (left, high)
+        low, high = (low, right) if score_of(left) >= score_of(right) else (left, high)
     return float(np.tan((low + high) / 2))
 
 
@@ -75,3 +102,37 @@ def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real | float) -
         return jnp.where(takes, used + size, used), jnp.where(takes, value, 0.0)
 
     return jnp.sum(jax.lax.scan(take, jnp.zeros_like(instance.sizes[0]), (instance.sizes, instance.values))[1])
+
+
+class SlotRule(eqx.Module):
+    """AdWords: give the slot to the advertiser who can pay and has the best score, or to nobody if nobody can."""
+
+    num_advertisers: int = eqx.field(static=True)
+    score_fn: Callable[[Array, Array], Array] = eqx.field(static=True)
+    """Of bids and budgets, one number per advertiser."""
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        bids, budgets = observation[1 : 1 + self.num_advertisers], observation[1 + self.num_advertisers : -1]
+        scores = jnp.where((budgets >= bids) & (bids > 0), self.score_fn(bids, budgets), -jnp.inf)
+        winner = jnp.where(jnp.max(scores) > -jnp.inf, jnp.argmax(scores) + 1, 0)
+        return surely(winner, self.num_advertisers + 1)
+
+
+def highest_bid(bids: Array, budgets: Array) -> Array:
+    """Greedy."""
+    return bids
+
+
+def tightest_fit(bids: Array, budgets: Array) -> Array:
+    """Best fit: the less is left after paying, the better."""
+    return bids - budgets
+
+
+def largest_budget(bids: Array, budgets: Array) -> Array:
+    """Balance (Kalyanasundaram and Pruhs): whoever has spent least."""
+    return budgets
+
+
+def discounted_bid(bids: Array, budgets: Array) -> Array:
+    """MSVV (Mehta, Saberi, Vazirani and Vazirani): the bid times 1 - e^-(what is left of the budget of 1)."""
+    return bids * (1 - jnp.exp(-budgets))

@@ -1,0 +1,114 @@
+"""Policies by name: the rules of each problem, and learned policies from files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from rampup import arguments, theory
+from rampup.exact import bcp as exact_bcp
+from rampup.exact import okd as exact_okd
+from rampup.problems import name_of
+from rampup.problems.base import Problem
+from rampup.problems.bcp import BCP
+from rampup.problems.okd import OKD
+from rampup.references import rules
+from rampup.runs.policy_file import read_policy
+from rampup.types import PolicyFn
+
+
+def optimal(problem: BCP) -> PolicyFn:
+    """Let pass as many as the dynamic program says, then take the first record."""
+    return rules.Threshold(problem.horizon, exact_bcp.optimum(problem.record_probs).threshold)
+
+
+def odds(problem: BCP) -> PolicyFn:
+    """The same by the sum of odds."""
+    return rules.Threshold(problem.horizon, jnp.asarray(theory.odds_threshold(np.asarray(problem.record_probs))))
+
+
+def threshold(problem: BCP, given: str) -> PolicyFn:
+    """Let a given number of arrivals pass (a whole number), or a given part of them (a number with a point, or a/b)."""
+    if given.isdecimal():
+        count = arguments.integer("threshold", int(given), least=0, most=problem.horizon)
+    else:
+        count = theory.threshold_count(problem.horizon, given)
+    return rules.Threshold(problem.horizon, jnp.asarray(count))
+
+
+def bang_per_buck(problem: OKD, given: str = "") -> PolicyFn:
+    """Accept from the ratio of value to size that collects most value; or from a given ratio."""
+    ratio = _number("bang_per_buck", given) if given else rules.best_ratio(problem, "value")
+    return rules.BangPerBuck(jnp.asarray(ratio))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    return arguments.real(f"{name}:RATIO", number, rule=f"a number of at least 0, not {text!r}", low=0.0)
+
+
+def bang_per_buck_success(problem: OKD) -> PolicyFn:
+    """Accept from the ratio that succeeds most often."""
+    return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "success")))
+
+
+def _slot_rule(score_fn: Callable) -> Callable[[Problem], PolicyFn]:
+    return lambda problem: rules.SlotRule(problem.num_actions - 1, score_fn)
+
+
+def naive(problem: Problem) -> PolicyFn:
+    """Every action with the same probability."""
+    return rules.Naive(problem.num_actions)
+
+
+POLICIES: dict[str, dict[str, Callable[..., PolicyFn]]] = {
+    "bcp": {"optimal": optimal, "odds": odds, "threshold": threshold, "naive": naive},
+    "okd": {
+        "bang_per_buck": bang_per_buck,
+        "bang_per_buck_success": bang_per_buck_success,
+        "greedy": lambda problem: rules.TakeWhatFits(problem.budget),
+        "accept_everything": lambda problem: rules.AcceptEverything(),
+        "dynamic_program": exact_okd.optimum,
+        "naive": naive,
+    },
+    "adw": {
+        "greedy": _slot_rule(rules.highest_bid),
+        "best_fit": _slot_rule(rules.tightest_fit),
+        "msvv": _slot_rule(rules.discounted_bid),
+        "balance": _slot_rule(rules.largest_budget),
+        "naive": naive,
+    },
+}
+"""By problem and name; `threshold:37` and `bang_per_buck:1.5` carry a number after the colon."""
+
+_TAKES_A_NUMBER = ("threshold", "bang_per_buck")
+
+
+def policy_named(problem: Problem, text: str) -> PolicyFn:
+    """Turn the name of a rule, or the path of a policy file, into a policy for a problem."""
+    if text.endswith(".json") or Path(text).is_file():
+        return read_policy(text, problem)
+    kind = name_of(problem)
+    if kind is None:
+        raise ValueError(f"a problem of type {type(problem).__name__} has no rules by name: give the policy itself.")
+    name, colon, given = text.partition(":")
+    _refuse_a_stranger(kind, name)
+    factory: Any = POLICIES[kind][arguments.known_name(f"policy of {kind}", name, POLICIES[kind])]
+    if colon and name not in _TAKES_A_NUMBER:
+        raise ValueError(f"the policy {name!r} takes nothing after its name, got {text!r}.")
+    if name == "threshold" and not given:
+        raise ValueError("the policy 'threshold' needs a number, as in 'threshold:37' or 'threshold:0.37'.")
+    return factory(problem, given) if given else factory(problem)
+
+
+def _refuse_a_stranger(kind: str, name: str) -> None:
+    owners = [other for other, known in POLICIES.items() if name in known]
+    if owners and kind not in owners:
+        raise ValueError(
+            f"{name!r} is a policy of {' and '.join(owners)}, not of {kind}, whose own are {', '.join(POLICIES[kind])}."
+        )

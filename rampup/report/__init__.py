@@ -1,0 +1,1 @@
+"""Pictures and pages made of records; nothing here trains or plays."""

@@ -1,0 +1,33 @@
+"""Writing a file so that a crash leaves either the old one or the new one, never a piece."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file beside its place, force it to disk, and move it there."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(beside, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, target)
+        finally:
+            beside.unlink(missing_ok=True)
+        _force_folder(target.parent)
+    except OSError as error:
+        raise ValueError(f"cannot write {str(path)!r}: {error.strerror}.") from None
+
+
+def _force_folder(folder: Path) -> None:
+    """Make a rename survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
