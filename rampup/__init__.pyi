@@ -32,3 +32,12 @@ from rampup.problems.distributions import random_histogram as random_histogram
 from rampup.problems.okd import OKD as OKD
 
 __version__: str
+from rampup.advice import advise as advise
+from rampup.evaluation import evaluate as evaluate
+from rampup.learn.bound import bounded_run as bounded_run
+from rampup.policy import LogLinear as LogLinear
+from rampup.references.hindsight import hindsight as hindsight
+from rampup.references.hindsight import hindsight_values as hindsight_values
+from rampup.references.named import policy_named as policy_named
+from rampup.runs.policy_file import read_policy as read_policy
+from rampup.runs.policy_file import write_policy as write_policy

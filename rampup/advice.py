@@ -56,8 +56,10 @@ OnProgress = Callable[[str, int, int], None]
 BUDGET = 1e9
 # A warm-up is trouble of its own: it must save at least this factor.
 _WORTHWHILE = 2.0
-# The paper's policy for best choice has 10 coefficients in i/n for each flag: fewer arrivals do not pin it down.
+# The paper's policy for best choice has 10 coefficients in i/n for each flag: fewer arrivals do not pin it down. Nor do
+# a handful of items teach how to fill a bag, or a handful of slots how to spend budgets.
 _LEAST_ARRIVALS = 10
+_LEAST_SLOTS = 6
 # How small the small problems are, where their size is more than one number.
 _FRACTIONS = (0.1, 0.2, 0.3, 0.5)
 
@@ -82,6 +84,7 @@ def advise(
     """
     require_double_precision()
     arguments.positive("budget", budget)
+    arguments.integer("seed", seed, least=0, most=2**32 - 1)
     given = policies or {}
     tell = on_progress or (lambda *_: None)
     small = list(warmups) if warmups is not None else smaller_problems(problem)
@@ -97,9 +100,11 @@ def smaller_problems(problem: Problem) -> list[tuple[dict[str, float], Problem]]
     if isinstance(problem, BCP):
         return [({"n": n}, BCP(n, np.asarray(problem.record_probs[:n]))) for n in _smaller_counts(problem.horizon)]
     if isinstance(problem, OKD):
-        return [_smaller_knapsack(problem, fraction) for fraction in _FRACTIONS if problem.horizon * fraction >= 2]
+        fractions = [one for one in _FRACTIONS if round(problem.horizon * one) >= _LEAST_ARRIVALS]
+        return [_smaller_knapsack(problem, fraction) for fraction in fractions]
     if isinstance(problem, ADW):
-        return [_smaller_auction(problem, fraction) for fraction in _FRACTIONS if problem.horizon * fraction >= 2]
+        small = [_smaller_auction(problem, fraction) for fraction in _FRACTIONS]
+        return [(changes, one) for changes, one in small if _LEAST_SLOTS <= one.horizon < problem.horizon]
     return []
 
 

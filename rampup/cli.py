@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -384,22 +385,35 @@ def evaluate(
                 raise ValueError(f"`--policy` was given twice for {name!r}.")
             tell(f"preparing {name}", 0, 0)
             chosen[name] = policy_named(one, name)
-        answer = evaluation_of(
-            one,
-            chosen,
-            episodes=episodes,
-            seed=seed,
-            with_optimum=optimum,
-            hindsight_instances=hindsight,
-            on_progress=tell,
-        )
-    answer = {"problem": problem} | answer
+        with _native_output_on_stderr():
+            answer = evaluation_of(
+                one,
+                chosen,
+                episodes=episodes,
+                seed=seed,
+                with_optimum=optimum,
+                hindsight_instances=hindsight,
+                on_progress=tell,
+            )
     if picture is not None:
         draw_comparison(answer, picture)
     if as_json:
         _print_json(answer)
     else:
         _show_evaluation(answer)
+
+
+@contextmanager
+def _native_output_on_stderr() -> Iterator[None]:
+    """Keep stdout for our own words: HiGHS now and then prints a line of its debugging there."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _show_evaluation(answer: dict[str, Any]) -> None:

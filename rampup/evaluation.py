@@ -17,6 +17,7 @@ from rampup.exact import bcp as exact_bcp
 from rampup.exact import okd as exact_okd
 from rampup.exact.finite import require_double_precision
 from rampup.exact.grids import TooLargeError
+from rampup.problems import name_of
 from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
@@ -152,9 +153,10 @@ def evaluate(
     seen = _hindsight_successes(problem, seed, num_seen, on_progress) if num_seen else None
     played = outcomes(problem, policies, episodes=episodes, seed=seed, on_progress=on_progress)
     if needs_bound and seen is not None:
-        floor = max(intervals.of_rate(one.successes)[0] for one in played.values())
+        floor = max(_rate(one.successes)["interval"][0] for one in played.values())
         best = Optimum(floor, max(floor, intervals.of_rate(seen)[1]), "hindsight")
     return {
+        "problem": name_of(problem) or type(problem).__name__,
         "episodes": episodes,
         "seed": seed,
         "policies": [_entry(problem, name, policies[name], one, best, seen) for name, one in played.items()],
@@ -176,8 +178,10 @@ def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: O
     return hindsight(problem, instances, on_progress=tell).astype(float)
 
 
-def _rate(successes: np.ndarray) -> dict[str, Any]:
-    return {"value": float(np.mean(successes)), "interval": intervals.of_rate(successes)}
+def _rate(rewards: np.ndarray) -> dict[str, Any]:
+    is_rate = bool(np.all((rewards == 0) | (rewards == 1)))
+    interval = intervals.of_rate(rewards) if is_rate else intervals.of_mean(rewards)
+    return {"value": float(np.mean(rewards)), "interval": interval}
 
 
 def _entry(
@@ -205,8 +209,16 @@ def _entry(
         # Of nothing there is no part.
         has_ratio = bool(np.any(seen))
         entry["competitive_ratio"] = float(np.mean(own) / np.mean(seen)) if has_ratio else None
-        entry["competitive_ratio_interval"] = intervals.of_ratio(own, seen) if has_ratio else None
+        entry["competitive_ratio_interval"] = _ratio_interval(own, seen) if has_ratio else None
     return entry
+
+
+def _ratio_interval(own: np.ndarray, seen: np.ndarray) -> list[float]:
+    if not np.any(own):
+        # Without a single success there is no spread to go by: nobody knows but how rare success may be.
+        return [0.0, intervals.of_rate(own)[1] / float(np.mean(seen))]
+    low, high = intervals.of_ratio(own, seen)
+    return [max(0.0, low), high]
 
 
 def _difference(one: tuple[str, Outcomes], other: tuple[str, Outcomes]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from rampup.features import Features, OneHot
+from rampup.features import Features, OneHot, Polynomial
 from rampup.problems.base import Problem
 from rampup.types import Action, LogProbs, Observation, Real, Theta, Variables
 
@@ -54,8 +54,13 @@ class LogLinear(eqx.Module):
 
 
 def largest_feature_norm(problem: Problem, features: Features) -> float:
-    """B, a bound on |phi(s, a)|; found where all variables are largest, where our polynomials are too."""
+    """B, a bound on |phi(s, a)|."""
     if isinstance(features, OneHot):
         return 1.0
+    if not isinstance(features, Polynomial):
+        raise ValueError("a bound on the norm is known of one_hot and of polynomial features only.")
     highest = problem.variables(jnp.asarray(problem.bounds()[1], dtype=float))
+    if features.basis == "legendre":
+        # On [0, 1] they are largest at the ends, beyond it they grow; monomials grow everywhere.
+        highest = jnp.maximum(highest, 1.0)
     return float(jnp.max(jnp.linalg.norm(phi(features, highest), axis=1)))

@@ -15,9 +15,11 @@ def threshold_count(n: int, threshold: float | str) -> int:
     Args:
         threshold: q in [0, 1], taken as the number its decimal digits say: 0.29 of 100 is 29, not 28.
     """
+    text = str(threshold)
     try:
-        exact = Fraction(str(threshold))
-    except (ValueError, ZeroDivisionError):
+        # A number with an exponent may have more digits than there is memory.
+        exact = Fraction(float(text)) if "e" in text.lower() else Fraction(text)
+    except (ValueError, OverflowError, ZeroDivisionError):
         exact = Fraction(-1)
     if not 0 <= exact <= 1:
         raise ValueError(f"the threshold q must be a number in [0, 1], got {threshold!r}.")
@@ -154,8 +156,15 @@ def sample_size(
     Args:
         is_fixed: whether a fixed sampler rolls in, for which the lemma has lambda = 0 only.
     """
-    arguments.positive("excess_risk", excess_risk)
+    # Below this the squares of what is asked for leave the range of doubles.
+    arguments.real("excess_risk", excess_risk, rule="a number of at least 1e-100", low=1e-100)
     arguments.real("failure_prob", failure_prob, rule="between 0 and 1", low=math.ulp(0.0), high=1 - 2**-53)
+    for name, count in (("updates", updates), ("horizon", horizon), ("dimension", dimension)):
+        arguments.integer(name, count, least=1)
+    arguments.integer("num_actions", num_actions, least=2)
+    for name, number in (("feature_norm", feature_norm), ("radius", radius)):
+        arguments.positive(name, number)
+    arguments.at_least_zero("regularisation", regularisation)
     if is_fixed and regularisation > 0:
         raise ValueError("with a fixed sampler the lemma holds for `regularisation` 0 only.")
     reward = float(horizon) if is_fixed else 1 + regularisation * clip

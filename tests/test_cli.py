@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from rampup.cli import main
+from rampup.runs.policy_file import write_policy
 
 RAMPUP = Path(sys.executable).with_name("rampup")
 
@@ -199,3 +203,191 @@ def test_a_mistake_in_training_is_one_line_on_stderr(arguments, sentence):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"rampup: {sentence}")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_contract_of_evaluate():
+    command = ["evaluate", "okd", "--set", "n=10", "--set", "B=1", "--set", "V=2", "--episodes", 2000]
+    found = answer(*command, "--policy", "bang_per_buck", "--policy", "greedy", "--optimum", "--hindsight", 20)
+    assert [entry["policy"] for entry in found["policies"]] == ["bang_per_buck", "greedy"]
+    best, seen = found["optimum"], found["hindsight"]
+    assert 0 < best["lower"] <= best["upper"] < 1
+    assert seen["instances"] == 20
+    assert seen["interval"][0] <= seen["value"] <= seen["interval"][1]
+    for entry in found["policies"]:
+        low, high = entry["interval"]
+        assert 0 < low < entry["value"] < high < 1
+        # The whole width of the interval is nearly four standard errors.
+        assert entry["value"] <= best["upper"] + (high - low)
+        assert entry["competitive_ratio"] == pytest.approx(1 - entry["gap_to_hindsight"] / seen["value"])
+        assert entry["gap_to_hindsight"] >= 0
+    (pair,) = found["differences"]
+    assert pair["difference"] == pytest.approx(found["policies"][0]["value"] - found["policies"][1]["value"])
+    assert (found["problem"], found["episodes"], found["seed"]) == ("okd", 2000, 0)
+
+
+def test_the_contract_of_advise(tmp_path):
+    series = tmp_path / "series.json"
+    for numbers, recommended in (([1 / i for i in range(1, 31)], "curriculum"), ([1.0] * 30, "naive")):
+        series.write_text(json.dumps(numbers))
+        found = answer("advise", "bcp", "--set", "n=30", "--series", series)
+        assert found["recommend"] == recommended
+        assert (found["warmup"] is None) == (recommended != "curriculum")
+        assert isinstance(found["why"], str)
+        assert found["why"].endswith(".")
+        assert found["candidates"][0]["sampler"] == "naive"
+        for one in found["candidates"]:
+            assert one["ln_kappa"] == "inf" or one["ln_kappa"] >= 0
+    # Every arrival a record: whoever learned on fewer never sees the last one.
+    assert {one["ln_kappa"] for one in found["candidates"][1:]} == {"inf"}
+
+
+def test_a_small_problem_is_learned_directly():
+    found = answer("advise", "bcp", "--set", "n=8", "--policy", "threshold:3")
+    assert (found["recommend"], found["warmup"]) == ("direct", None)
+    assert [one["sampler"] for one in found["candidates"]] == ["naive", "threshold:3"]
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Call the command line in this process, which has JAX already; return exit code, output and complaints."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rampup", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capsys.readouterr()
+
+    return call
+
+
+def printed(code, output, complaint):
+    assert (code, complaint) == (0, "")
+    return output
+
+
+def only_line(code, output, complaint):
+    """The one line with which a command was refused."""
+    assert (code, output) == (2, "")
+    assert complaint.startswith("rampup: ")
+    assert len(complaint.splitlines()) == 1
+    return complaint.removeprefix("rampup: ")
+
+
+def test_a_saved_policy_can_be_evaluated(called, tmp_path):
+    command = ["train", "bcp", "--set", "n=12", "--scheme", "direct", "--iterations", 5, "--lanes", 20]
+    command += ["--features", "monomial:3", "--seeds", 2, "--save", tmp_path / "policies"]
+    trained = json.loads(printed(*called(*command, "--json")))
+    paths = [tmp_path / "policies" / f"direct-{seed}.json" for seed in range(2)]
+    assert sorted((tmp_path / "policies").iterdir()) == paths
+    saved = [json.loads(path.read_text()) for path in paths]
+    assert [one["theta"] for one in saved] == [run["theta"] for run in trained["runs"]]
+    assert saved[1]["provenance"] == {"scheme": "direct", "seed": 1, "warmup": {}}
+    chosen = [argument for path in paths for argument in ("--policy", path)]
+    found = json.loads(printed(*called("evaluate", "bcp", "--set", "n=12", *chosen, "--episodes", 500, "--json")))
+    for entry, path, run in zip(found["policies"], paths, trained["runs"], strict=True):
+        assert entry["policy"] == str(path)
+        assert entry["exact_value"] == pytest.approx(run["value"], rel=1e-12)
+
+
+KNAPSACK = ["okd", "--set", "n=5", "--set", "B=1", "--set", "V=1"]
+
+
+def test_a_saved_policy_that_does_not_fit_is_one_line_on_stderr(called, tmp_path):
+    path = tmp_path / "policy.json"
+    write_policy(path, problem="bcp", parameters={"n": 5}, features="one_hot", theta=np.zeros(10))
+    command = ["--policy", path, "--episodes", 2]
+    assert only_line(*called("evaluate", *KNAPSACK, *command)).endswith("is for bcp, not for okd.\n")
+    assert "was trained on another size" in only_line(*called("evaluate", "bcp", "--set", "n=6", *command))
+    whole = path.read_text()
+    path.write_text(whole.replace("0.0", "0.5", 1))
+    assert "was changed after it was written" in only_line(*called("evaluate", "bcp", "--set", "n=5", *command))
+    path.write_text(whole[:100])
+    assert "or was cut short" in only_line(*called("evaluate", "bcp", "--set", "n=5", *command))
+
+
+MISTAKES = [
+    (["evaluate", "bcp", "--set", "n=5"], "give at least one `--policy`."),
+    (
+        ["evaluate", "bcp", "--set", "n=5", "--policy", "greedy"],
+        "'greedy' is a policy of okd and adw, not of bcp, whose",
+    ),
+    (
+        ["evaluate", *KNAPSACK, "--policy", "bang_per_buk"],
+        "unknown policy of okd 'bang_per_buk': did you mean 'bang_per_buck'?",
+    ),
+    (
+        ["evaluate", "okd", "--set", "n=5", "--set", "B=1", "--set", "V=6", "--policy", "greedy"],
+        "`V` = 6 can never be reached: at most 5 items fit, worth at most 1 each.",
+    ),
+    (
+        ["evaluate", "adw", "--set", "n=2", "--set", "m=9", "--set", "V=3", "--policy", "greedy"],
+        "`V` = 3 can never be reached: 2 budgets of 1 and 9 bids of at most 1 give at most 2.",
+    ),
+    (["evaluate", *KNAPSACK, "--policy", "absent.json"], "cannot read the policy file 'absent.json'"),
+    (["evaluate", *KNAPSACK, "--policy", "greedy", "--policy", "greedy"], "`--policy` was given twice for 'greedy'."),
+    (
+        ["evaluate", *KNAPSACK, "--policy", "greedy", "--episodes", "1"],
+        "`episodes` must be a whole number of at least 2",
+    ),
+    (["evaluate", *KNAPSACK, "--policy", "greedy", "--hindsight", "20000"], "`hindsight` must be at most 10000"),
+    (["evaluate", *KNAPSACK, "--policy", "greedy", "--picture", "a.gif"], "`picture` must end in .png, .pdf, .svg"),
+    (["advise", "bcp", "--set", "n=9", "--warmup", "n=10"], "`n` must be at most 9, got 10."),
+    (["advise", "bcp", "--set", "n=9", "--budget", "0"], "`budget` must be a positive number, got 0.0."),
+    (["advise", "bcp", "--set", "series=classical", "--series", "classical"], "`series` was given twice."),
+    (
+        ["theory", "samples", "bcp", "--set", "n=9", "--excess-risk", "0"],
+        "`excess_risk` must be a number of at least 1e-100",
+    ),
+    (["theory", "bound", "--set", "n=9", "--scheme", "curl"], "a curriculum needs a small problem to warm up on"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), MISTAKES, ids=[entry[1][:40] for entry in MISTAKES])
+def test_a_mistake_in_comparing_is_one_line_on_stderr(arguments, sentence, called):
+    assert only_line(*called(*arguments)).startswith(sentence)
+
+
+def test_an_evaluation_is_a_table_and_a_picture(called, tmp_path):
+    command = ["evaluate", "bcp", "--set", "n=12", "--policy", "optimal", "--policy", "threshold:0.5"]
+    picture = tmp_path / "comparison.svg"
+    shown = printed(*called(*command, "--episodes", 500, "--optimum", "--hindsight", 50, "--picture", picture))
+    assert shown.splitlines()[0].split("  ")[0] == "policy"
+    assert "optimal - threshold:0.5" in shown
+    assert "The best any online player can do: 0.3955147 (exact)." in shown
+    assert "An all-seeing player succeeds on 1.0000 of 50 instances" in shown
+    assert "online optimum" in picture.read_text()
+
+
+def test_advice_and_sample_sizes_are_shown_to_people(called):
+    shown = printed(*called("advise", "bcp", "--set", "n=30", "--warmup", "n=10"))
+    assert shown.startswith("curriculum, warm-up on n = 10\n")
+    assert [line.split()[0] for line in shown.splitlines()[-3:]] == ["sampler", "naive", "size:10"]
+    shown = printed(*called("theory", "samples", "bcp", "--set", "n=10", "--fixed-sampler"))
+    assert shown.startswith("N = ")
+    assert len(shown.splitlines()) == 1
+
+
+def test_sample_sizes_come_with_their_constants(called):
+    command = ["theory", "samples", "okd", "--set", "n=10", "--set", "B=1", "--set", "V=2", "--features", "monomial:2"]
+    found, stricter = (json.loads(printed(*called(*command, "--excess-risk", risk, "--json"))) for risk in (0.1, 0.01))
+    assert (found["horizon"], found["num_actions"], found["dimension"]) == (10, 2, 32)
+    # Five variables of at most 1, with two powers each.
+    assert found["feature_norm"] == pytest.approx(math.sqrt(32))
+    assert 0 < found["lemma"] < found["uniform"]
+    assert stricter["lemma"] == pytest.approx(100 * found["lemma"])
+
+
+@pytest.mark.slow
+def test_theorem_1_is_held_against_a_run(called):
+    command = ["theory", "bound", "--set", "n=8", "--iterations", 5, "--lanes", 20, "--features", "monomial:3"]
+    found = json.loads(printed(*called(*command, "--json")))
+    assert found["gap"] <= found["first_line"] <= found["second_line"]
+    assert set(found["terms"]) == {"initial", "smoothness", "fitting", "transfer", "statistical"}
+    assert found["updates"] == 5
+    shown = printed(*called(*command))
+    assert f"the largest term of the second line is {found['dominant']}" in " ".join(shown.split())
+
+
+def test_help_of_the_newer_commands_has_examples(called):
+    for command in (["evaluate"], ["advise"], ["train"], ["theory", "bound"], ["theory", "samples"]):
+        assert "Examples" in printed(*called(*command, "--help"))

@@ -119,6 +119,6 @@ def test_bad_actions_and_parameters_are_refused():
 
 
 def test_sizes_above_one_widen_the_observation_space():
-    env = ProblemEnv("okd", n=5, B=10.0, V=20.0, sizes={"kind": "empirical", "sample": [3.0, 7.0]})
+    env = ProblemEnv("okd", n=5, B=10.0, V=3.0, sizes={"kind": "empirical", "sample": [3.0, 7.0]})
     assert env.observation_space.high[1] == 7.0
     assert env.observation_space.contains(env.reset(seed=0)[0])

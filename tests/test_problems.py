@@ -30,7 +30,7 @@ EDGES = {
     "bcp one record": ("bcp", {"series": [1.0, 0.0, 0.0]}),
     "okd of one": ("okd", {"n": 1, "B": 0.5, "V": 0.2}),
     "okd without a bag": ("okd", {"n": 5, "B": 0, "V": 1}),
-    "okd out of reach": ("okd", {"n": 5, "B": 1, "V": 100}),
+    "okd out of reach": ("okd", {"n": 5, "B": 1, "V": 5}),
     "adw of one": ("adw", {"n": 1, "m": 1, "V": 0.2}),
 }
 

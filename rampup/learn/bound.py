@@ -1,5 +1,6 @@
 """Theorem 1 for a run on the best choice problem: both sides and every term, measured exactly at each update."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from rampup.diagnostics import Diagnosis, diagnose
 from rampup.exact import bcp
 from rampup.exact.finite import require_double_precision
 from rampup.exact.npg import bound_of
-from rampup.features import Features
+from rampup.features import Features, check_fits
 from rampup.learn import npg
 from rampup.learn.curriculum import Stages
 from rampup.learn.npg import Hyper, Method, NPGState
@@ -43,7 +44,8 @@ def bounded_run(stages: Stages, features: Features, settings: Settings, seed: in
     problem = final.problem
     if not isinstance(problem, BCP):
         raise ValueError("the terms of Theorem 1 can be measured on the best choice problem only.")
-    before = train([Run("warmup", stages[:-1], seed)], features, settings)[0].theta if stages[:-1] else None
+    check_fits(features, problem)
+    before = _theta_before(Run("bound", stages, seed), features, settings)
     zero = jnp.zeros(features.size)
     start = zero if before is None or final.start == "zero" else jnp.asarray(before)
     sampler = None
@@ -56,7 +58,12 @@ def bounded_run(stages: Stages, features: Features, settings: Settings, seed: in
     hyper = Hyper(*(jnp.asarray([float(number)]) for number in numbers))
     method = Method(settings.num_lanes, settings.estimator, settings.solver)
     given = problem, features, method, hyper, sampler, key, start
-    diagnosis = jax.device_get(_diagnosed_updates(*given, jnp.arange(final.iterations)))
+    diagnosis, is_broken = jax.device_get(_diagnosed_updates(*given, jnp.arange(final.iterations)))
+    if is_broken:
+        raise FloatingPointError(
+            f"the run met a number that is not finite: lower `learning_rate` (now {settings.learning_rate}) or "
+            f"`radius` (now {settings.radius})."
+        )
     bound = bound_of(
         diagnosis,
         horizon=problem.horizon,
@@ -66,6 +73,15 @@ def bounded_run(stages: Stages, features: Features, settings: Settings, seed: in
         radius=settings.radius,
     )
     return BoundedRun(float(np.min(diagnosis.gap)), bound, diagnosis)
+
+
+def _theta_before(run: Run, features: Features, settings: Settings) -> np.ndarray | None:
+    """What the last stage starts from, or samples by; nothing where it is the only one."""
+    if len(run.stages) == 1:
+        return None
+    # A single update of the last stage keeps the others what they are in the whole run, random numbers included.
+    short = replace(run, stages=(*run.stages[:-1], replace(run.stages[-1], iterations=1)))
+    return train([short], features, settings)[0].thetas[-2]
 
 
 @eqx.filter_jit
@@ -78,7 +94,7 @@ def _diagnosed_updates(
     key: Key,
     start: Theta,
     iterations: Array,
-) -> Diagnosis:
+) -> tuple[Diagnosis, Array]:
     behaviour = None if sampler is None else Behaviour(jnp.ones(1, bool), jnp.zeros((1, features.size)))
     optimal = bcp.optimum(problem.record_probs).policy
     sampler_table = None if sampler is None else bcp.tabulated(sampler, problem.horizon)
@@ -88,14 +104,14 @@ def _diagnosed_updates(
         return after, (state.theta[0], solution.direction[0])
 
     opening = NPGState(start[None], jnp.zeros(1, int), jnp.zeros(1, bool))
-    _, (thetas, directions) = jax.lax.scan(update, opening, iterations)
+    last, (thetas, directions) = jax.lax.scan(update, opening, iterations)
 
     def of_update(given):
         theta, direction = given
         at = bcp.snapshot(problem.record_probs, features, theta, optimal, sampler_table, hyper.regularisation[0])
         return diagnose(at, direction, radius=hyper.radius[0])
 
-    return jax.lax.map(of_update, (thetas, directions))
+    return jax.lax.map(of_update, (thetas, directions)), last.is_broken[0]
 
 
 def bound_document(run: BoundedRun) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
 from rampup.problems import PROBLEMS, make
 from rampup.problems.bcp import BCP
 from rampup.references import REFERENCE_NAMES
+from rampup.runs.files import make_folder
 from rampup.runs.policy_file import write_policy
 
 PAPER_FEATURES = {"bcp": "monomial:10", "okd": "monomial:3", "adw": "monomial:3"}
@@ -53,6 +54,8 @@ def train_session(
         for one in schemes
         for seed in range(arguments.integer("seeds", seeds, least=1))
     ]
+    if save is not None:
+        make_folder(save)
     results = train(runs, basis, chosen, on_progress=on_progress)
     if save is not None:
         for result in results:

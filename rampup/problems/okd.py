@@ -50,7 +50,10 @@ class OKD(Problem):
 
     def _refuse_an_infeasible_target(self) -> None:
         smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
-        most_items = min(self.horizon, math.floor(float(self.budget) / smallest)) if smallest > 0 else self.horizon
+        most_items = self.horizon
+        if smallest > 0:
+            # Seven tenths fit into 0.7, whatever their quotient is rounded to.
+            most_items = min(most_items, math.floor(float(self.budget) / smallest * (1 + 1e-9)))
         if float(self.target) > most_items * dearest:
             raise ValueError(
                 f"`V` = {float(self.target):g} can never be reached: at most {most_items} items fit, worth at most "

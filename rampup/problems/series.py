@@ -1,6 +1,7 @@
 """Series P_1..P_n for the best choice problem: P_i is the chance that arrival i is the best so far."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def as_series(series: Any, n: int | None) -> np.ndarray:
         n = arguments.integer("n", n, least=1, most=MOST_ARRIVALS)
     if isinstance(series, str) and series.partition(":")[0] in ("classical", "random"):
         return _named_series(series, n)
-    if isinstance(series, str) and not Path(series).suffix and not Path(series).exists():
+    if isinstance(series, str) and not Path(series).suffix and not os.path.exists(series):
         arguments.known_name("series", series, ("classical", "random:SEED", "FILE.json"))
     values = read_series(series) if isinstance(series, str | Path) else checked_series(series)
     return values if n is None else arguments.shaped("series", values, (n,))

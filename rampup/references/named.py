@@ -1,7 +1,7 @@
 """Policies by name: the rules of each problem, and learned policies from files."""
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -91,7 +91,7 @@ _TAKES_A_NUMBER = ("threshold", "bang_per_buck")
 
 def policy_named(problem: Problem, text: str) -> PolicyFn:
     """Turn the name of a rule, or the path of a policy file, into a policy for a problem."""
-    if text.endswith(".json") or Path(text).is_file():
+    if text.endswith(".json") or os.path.isfile(text):
         return read_policy(text, problem)
     kind = name_of(problem)
     if kind is None:
@@ -101,8 +101,9 @@ def policy_named(problem: Problem, text: str) -> PolicyFn:
     factory: Any = POLICIES[kind][arguments.known_name(f"policy of {kind}", name, POLICIES[kind])]
     if colon and name not in _TAKES_A_NUMBER:
         raise ValueError(f"the policy {name!r} takes nothing after its name, got {text!r}.")
-    if name == "threshold" and not given:
-        raise ValueError("the policy 'threshold' needs a number, as in 'threshold:37' or 'threshold:0.37'.")
+    if not given and (colon or name == "threshold"):
+        example = "'threshold:37' or 'threshold:0.37'" if name == "threshold" else "'bang_per_buck:1.5'"
+        raise ValueError(f"the policy {name!r} needs a number, as in {example}.")
     return factory(problem, given) if given else factory(problem)
 
 

@@ -54,7 +54,9 @@ class TakeWhatFits(eqx.Module):
     budget: Float[Array, ""]
 
     def __call__(self, observation: Observation) -> LogProbs:
-        return surely((observation[3] * self.budget + observation[1] <= self.budget).astype(int), 2)
+        # What is used is seen as a part of the budget, rounded: where that hides a fit, the problem itself decides.
+        fits = observation[3] * self.budget + observation[1] <= self.budget * (1 + 1e-9)
+        return surely(fits.astype(int), 2)
 
 
 class BangPerBuck(eqx.Module):
@@ -77,8 +79,11 @@ def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed
     """The ratio that collects the most value, or succeeds most often, on average over one set of instances."""
     instances = jax.vmap(problem.draw)(jax.random.split(jax.random.key(seed), episodes))
 
+    # In units of value per size, whatever those are.
+    unit = jnp.mean(instances.values) / jnp.maximum(jnp.mean(instances.sizes), jnp.finfo(float).tiny)
+
     def score(angle):
-        collected = jax.vmap(lambda one: _collected_value(problem, one, jnp.tan(angle)))(instances)
+        collected = jax.vmap(lambda one: _collected_value(problem, one, unit * jnp.tan(angle)))(instances)
         return jnp.mean(collected >= problem.target) if goal == "success" else jnp.mean(collected)
 
     # The search runs over the angle of the ratio, because a ratio can be anything from 0 to infinity. A first look at
@@ -90,7 +95,7 @@ def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed
     while high - low > 1e-3:
         left, right = low + (high - low) / 3, high - (high - low) / 3
         low, high = (low, right) if score_of(left) >= score_of(right) else (left, high)
-    return float(np.tan((low + high) / 2))
+    return float(unit * np.tan((low + high) / 2))
 
 
 def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real | float) -> Real:

@@ -41,7 +41,7 @@ def draw_comparison(answer: dict[str, Any], path: str) -> None:
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
         )
     handles = [*_draw_optimum(axes, answer["optimum"]), *_draw_hindsight(axes, answer["hindsight"])]
-    axes.set_yticks(range(len(entries)), [entry["policy"] for entry in entries])
+    axes.set_yticks(range(len(entries)), [entry["policy"] for entry in entries], parse_math=False)
     axes.set_xlim(0, min(1.04, 1.25 * max(_greatest(answer), 0.01)))
     axes.set_ylim(-0.6, len(entries) - 0.4)
     axes.set_xlabel(f"success rate on {answer['episodes']:,} common instances, 95% intervals")

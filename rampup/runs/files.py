@@ -31,3 +31,11 @@ def _force_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(path: str | Path) -> None:
+    """Make a folder, with those above it, if it is not there."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot make the folder {str(path)!r}: {error.strerror}.") from None

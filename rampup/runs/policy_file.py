@@ -44,6 +44,11 @@ def write_policy(
         "theta": arguments.finite_array("theta", theta, ndim=1).tolist(),
         "provenance": provenance or {},
     }
+    try:
+        # As it will be read again: JSON makes keys strings.
+        document = json.loads(json.dumps(document, allow_nan=False))
+    except (TypeError, ValueError):
+        raise ValueError("`parameters` and `provenance` must be fit for JSON, all numbers finite.") from None
     document["sha256"] = _checksum(document)
     write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
@@ -74,13 +79,15 @@ def _read(path: str | Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{str(path)!r} is not a policy file of Rampup.")
     version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(
             f"the policy file {str(path)!r} has version {version!r}, this Rampup reads up to {VERSION}: upgrade Rampup."
         )
     given = document.pop("sha256", None)
     if given != _checksum(document):
         raise ValueError(f"the policy file {str(path)!r} was changed after it was written: its checksum does not fit.")
+    if missing := {"problem", "parameters", "features", "theta", "provenance"} - set(document):
+        raise ValueError(f"the policy file {str(path)!r} lacks {', '.join(sorted(missing))}.")
     return document
 
 
