@@ -567,6 +567,9 @@ def train(
     estimator: Annotated[str, typer.Option(help="algorithm4, paired, or exact (bcp).")] = "algorithm4",
     solver: Annotated[str, typer.Option(help="ball or ridge_project.")] = "ball",
     record_every: Annotated[int, typer.Option(help="Updates between two recorded rows.")] = 100,
+    reference: Annotated[
+        str | None, typer.Option(help="A rule or a policy file to measure against; see evaluate --policy.")
+    ] = None,
     save: Annotated[str | None, typer.Option(help="A folder for the policies, one SCHEME-SEED.json a run.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -592,6 +595,7 @@ def train(
             estimator=estimator,
             solver=solver,
             record_every=record_every,
+            reference=reference,
             save=save,
             on_progress=on_progress,
         )

@@ -126,7 +126,7 @@ def test_finite_lmdps_train_like_any_other_problem():
     for estimator in ("algorithm4", "exact"):
         settings = rampup.Settings(learning_rate=0.5, num_lanes=50, record_every=20, estimator=estimator)
         run = rampup.Run("direct", rampup.scheme("direct", problem, iterations=20))
-        (result,) = rampup.train([run], features, settings, reference_fn=reference_fn)
+        (result,) = rampup.train([run], features, settings, reference_for=lambda problem: reference_fn)
         assert result.rows[-1]["value_interval"][0] > result.rows[0]["value_interval"][1]
 
 

@@ -11,7 +11,7 @@ from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
 from rampup.problems import PROBLEMS, make
 from rampup.problems.bcp import BCP
-from rampup.references import REFERENCE_NAMES
+from rampup.references import REFERENCE_NAMES, policy_named
 from rampup.runs.files import make_folder
 from rampup.runs.policy_file import write_policy
 
@@ -31,6 +31,7 @@ def train_session(
     features: str | None,
     learning_rate: float | None,
     regularisation: float,
+    reference: str | None,
     save: str | None,
     on_progress: Callable[[Progress], None] | None,
     **settings: Any,
@@ -39,6 +40,7 @@ def train_session(
 
     Args:
         warmup_changes: the parameters in which the warm-up problem differs; none means there is no warm-up problem.
+        reference: the name or the file of the policy to measure against.
         save: a folder for the policies.
     """
     arguments.known_name("problem", name, PROBLEMS)
@@ -56,7 +58,10 @@ def train_session(
     ]
     if save is not None:
         make_folder(save)
-    results = train(runs, basis, chosen, on_progress=on_progress)
+    reference = reference or REFERENCE_NAMES[name]
+    results = train(
+        runs, basis, chosen, reference_for=lambda one: policy_named(one, reference), on_progress=on_progress
+    )
     if save is not None:
         for result in results:
             write_policy(
@@ -72,7 +77,7 @@ def train_session(
         "problem": name,
         "parameters": parameters,
         "warmup": warmup_changes,
-        "reference": REFERENCE_NAMES[name],
+        "reference": reference,
         "runs": [_summary(result, optimal_value) for result in results],
     }
 

@@ -147,14 +147,14 @@ def train(
     features: Features,
     settings: Settings | None = None,
     *,
-    reference_fn: PolicyFn | None = None,
+    reference_for: Callable[[Problem], PolicyFn] = default_reference,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[RunResult]:
     """Train all runs; those whose present stages are on the same problem advance as one batch.
 
     Args:
-        reference_fn: the policy that value, kappa and fitting error are measured against; by default the problem's own
-            (optimal for bcp, a classical rule for okd and adw).
+        reference_for: gives the policy that value, kappa and fitting error are measured against in a problem; by
+            default the problem's own (optimal for bcp, a classical rule for okd and adw).
     """
     require_double_precision()
     settings = settings or Settings()
@@ -170,7 +170,7 @@ def train(
     while group := _next_group(live):
         problem = group[0].stage.problem
         if id(problem) not in references:
-            references[id(problem)] = reference_fn or default_reference(problem)
+            references[id(problem)] = reference_for(problem)
         _work(group, features, settings, references[id(problem)], results)
         if on_progress is not None:
             left = sum(_iterations_left(one) for one in live)
