@@ -20,7 +20,7 @@ def catalogue() -> dict[str, Any]:
             for name, problem in PROBLEMS.items()
         ],
         "distributions": {name: _parameters(distribution) for name, distribution in DISTRIBUTIONS.items()},
-        "series": ["classical", "random:SEED", "FILE.json", "a list P_1..P_n"],
+        "series": ["classical", "adversarial", "random:SEED", "paper:SEED", "FILE.json", "a list P_1..P_n"],
         "features": [*(f"{name}:D0" for name in BASES), "one_hot"],
     }
 

@@ -605,6 +605,198 @@ def train(
         _show_training(answer)
 
 
+@app.command(epilog=_examples("rampup experiments", "rampup experiments --json"))
+def experiments(as_json: AsJson = False) -> None:
+    """List the experiments that come with Rampup."""
+    from rampup import config
+
+    entries = [
+        {"name": name, "about": one.about, "schemes": one.schemes, "presets": ["paper", "quick"]}
+        for name in config.shipped_names()
+        for one in [config.load(name)]
+    ]
+    if as_json:
+        _print_json(entries)
+        return
+    from rich.console import Console
+
+    _print_table(Console(highlight=False), ["experiment", "about"], [[one["name"], one["about"]] for one in entries])
+
+
+ExperimentName = Annotated[str, typer.Argument(help="The name of an experiment, or the path of a YAML file.")]
+Preset = Annotated[str, typer.Option(help="paper (full size), quick (about a minute), or one of your own file.")]
+Override = Annotated[
+    list[str] | None, typer.Option("--set", help="Any leaf of the config, as key.inside=value; may be repeated.")
+]
+
+
+@app.command(
+    epilog=_examples("rampup show bcp-classical --preset quick", "rampup show okd-uniform --set trainer.num_lanes=50")
+)
+def show(experiment: ExperimentName, preset: Preset = "paper", overrides: Override = None) -> None:
+    """Print the resolved config of an experiment, every default spelled out."""
+    from rampup import config
+
+    print(config.as_yaml(config.load(experiment, preset=preset, overrides=overrides or [])), end="")
+
+
+@app.command(
+    epilog=_examples(
+        "rampup run bcp-classical --preset quick --out runs/demo",
+        "rampup run bcp-classical --preset quick --scheme curl --seeds 4 --set trainer.iterations=500",
+        "rampup run my_experiment.yaml --out runs/mine --json",
+    )
+)
+def run(
+    experiment: ExperimentName,
+    preset: Preset = "paper",
+    out: Annotated[str | None, typer.Option(help="The folder of the run; by default runs/NAME-TIME.")] = None,
+    schemes: Annotated[list[str] | None, typer.Option("--scheme", help="Only this scheme; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds: 0, 1, and so on.")] = None,
+    overrides: Override = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train all schemes and seeds of an experiment together, into a folder that survives anything."""
+    _configure_jax()
+    from rampup import conductor, config
+
+    changes = list(overrides or [])
+    changes += [f"schemes={json.dumps(schemes)}"] if schemes else []
+    changes += [f"seeds={seeds}"] if seeds is not None else []
+    resolved = config.load(experiment, preset=preset, overrides=changes)
+    folder = conductor.begin(resolved, out or os.path.join("runs", conductor.folder_name(resolved)))
+    _conduct(folder, as_json)
+
+
+@app.command(epilog=_examples("rampup resume runs/demo"))
+def resume(
+    folder: Annotated[str, typer.Argument(help="The folder of a run that was interrupted.")], as_json: AsJson = False
+) -> None:
+    """Go on with an interrupted run, to the same result as if nothing had happened."""
+    _configure_jax()
+    from rampup.runs.folder import RunFolder
+
+    _conduct(RunFolder.open(folder), as_json)
+
+
+def _conduct(folder: Any, as_json: bool) -> None:
+    """Train a run with its progress on the screen; Ctrl-C saves and stops, a second one stops at once."""
+    import signal
+
+    from rampup import conductor
+
+    asked = []
+
+    def ask(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("rampup: saving, then stopping; once more stops at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        with _run_display() as on_standing:
+            summary = conductor.conduct(folder, on_standing=on_standing, should_stop=lambda: bool(asked))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if summary is None:
+        print(f"rampup: saved; go on with `rampup resume {folder.path}`", file=sys.stderr)
+        sys.exit(130)
+    if as_json:
+        _print_json(summary | {"folder": str(folder.path)})
+    else:
+        _show_run(summary, str(folder.path))
+
+
+@contextmanager
+def _run_display() -> Iterator[Callable[[Any], None]]:
+    """The progress of a run on stderr, where somebody is looking: a bar, and a line for every scheme."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Table
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda standing: None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%")
+    bar = Progress(*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console)
+    task = bar.add_task("compiling", total=None)
+    latest: dict[str, dict[str, Any]] = {}
+
+    def picture() -> Any:
+        table = Table("scheme", "stage", "iteration", "samples", "value", "ln kappa", box=None, header_style="bold")
+        for name, row in latest.items():
+            cells = row["stage"], row["iteration"], f"{row['samples']:,}", f"{row['value']:.4f}"
+            table.add_row(name, *map(str, cells), _short(row["ln_kappa"]))
+        return Group(bar, table)
+
+    with Live(picture(), console=console, transient=True, refresh_per_second=8) as live:
+
+        def tell(standing: Any) -> None:
+            latest.update({row["scheme"]: row for row in standing.rows})
+            text = f"{standing.samples_per_second:,.0f} samples/s"
+            bar.update(task, completed=standing.done, total=standing.total, description=text)
+            live.update(picture())
+
+        yield tell
+
+
+def _show_run(summary: dict[str, Any], folder: str) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    best = summary["optimal_value"]
+    header = ["scheme", "value", "of the optimum" if best else f"of {summary['reference']}", "ln kappa", "samples"]
+    against = best or summary["reference_value"]
+    rows = [
+        [
+            one["scheme"],
+            _with_margin(one["value"], one["interval"]),
+            f"{one['value'] / against:.1%}" if against else "",
+            "inf" if one["ln_kappa"] is None else _short(one["ln_kappa"]),
+            f"{one['samples']:,}",
+        ]
+        for one in summary["schemes"]
+    ]
+    _print_table(console, header, rows)
+    optimum = f", the optimum {best:.4f}" if best else ""
+    console.print(f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}.")
+
+
+@app.command(
+    epilog=_examples("rampup runs", "rampup runs --folder runs --experiment bcp-classical", "rampup runs --json")
+)
+def runs(
+    folder: Annotated[str, typer.Option(help="Where to look for runs.")] = "runs",
+    experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Only this scheme.")] = None,
+    finished: Annotated[bool | None, typer.Option(help="Only finished runs, or only unfinished ones.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs and compare what came of them, the best first."""
+    from rampup.runs.listing import listing
+
+    entries = listing(folder, experiment=experiment, scheme=scheme, finished=finished)
+    if as_json:
+        _print_json(entries)
+        return
+    from rich.console import Console
+
+    rows = [
+        [
+            one["folder"],
+            one["experiment"],
+            one["scheme"],
+            "" if one["value"] is None else f"{one['value']:.4f}",
+            "" if one["samples"] is None else f"{one['samples']:,}",
+            "finished" if one["is_finished"] else f"{one['progress']:.0%}",
+        ]
+        for one in entries
+    ]
+    _print_table(Console(highlight=False), ["folder", "experiment", "scheme", "value", "samples", "state"], rows)
+
+
 def _parameters(option: str, given: list[str] | None) -> dict[str, Any]:
     """Read name=value pairs; a value is JSON where it can be (a number, a list, an object), else a string."""
     parameters = {}

@@ -24,6 +24,8 @@ LAYERS = [
     ["references"],
     ["learn"],
     ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report"],
+    ["config", "experiments"],
+    ["conductor"],
     ["cli"],
 ]
 

@@ -1,6 +1,6 @@
 """Many runs in one program: seeds, schemes and hyper-parameters train together as one batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -142,6 +142,68 @@ class _Live:
         return jax.random.fold_in(jax.random.key(self.run.seed), len(self.run.stages) - 1 - self.stage_index)
 
 
+class Training:
+    """Runs under way: `advance` takes some of them one row further; what `snapshot` returns, `restore` goes on from."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        features: Features,
+        settings: Settings,
+        reference_for: Callable[[Problem], PolicyFn] = default_reference,
+    ):
+        require_double_precision()
+        if not runs:
+            raise ValueError("`runs` must hold at least one run.")
+        for run in runs:
+            for stage in run.stages:
+                check_fits(features, stage.problem)
+        self.features, self.settings, self.reference_for = features, settings, reference_for
+        self.live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
+        self.total = sum(stage.iterations for run in runs for stage in run.stages)
+        self._references: dict[int, PolicyFn] = {}
+
+    @property
+    def results(self) -> list[RunResult]:
+        return [one.result for one in self.live]
+
+    @property
+    def done(self) -> int:
+        """Iterations behind us, those that an early promotion saved among them."""
+        return self.total - sum(_iterations_left(one) for one in self.live)
+
+    def advance(self) -> list[dict[str, Any]]:
+        """Record a row of every run that shares the next problem, and update those runs; no rows means all is done."""
+        group = _next_group(self.live)
+        if not group:
+            return []
+        problem = group[0].stage.problem
+        if id(problem) not in self._references:
+            self._references[id(problem)] = self.reference_for(problem)
+        _work(group, self.features, self.settings, self._references[id(problem)], self.results)
+        return [one.result.rows[-1] for one in group]
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Everything the next update needs, as arrays; the rows recorded are not among it."""
+        arrays = {}
+        for index, one in enumerate(self.live):
+            counters = one.stage_index, one.iteration, one.samples_before, one.last_row
+            arrays[f"{index}.counters"] = np.array(counters, np.int64)
+            arrays[f"{index}.errors"] = np.array([one.error_sum, one.error_weight])
+            arrays[f"{index}.theta"] = one.theta.copy()
+            arrays[f"{index}.thetas"] = np.array(one.result.thetas).reshape(-1, self.features.size)
+        return arrays
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from a snapshot of the same runs: to the same end, bit by bit, as if nothing had happened."""
+        for index, one in enumerate(self.live):
+            counters = (int(number) for number in arrays[f"{index}.counters"])
+            one.stage_index, one.iteration, one.samples_before, one.last_row = counters
+            one.error_sum, one.error_weight = (float(number) for number in arrays[f"{index}.errors"])
+            one.theta = np.array(arrays[f"{index}.theta"])
+            one.result.thetas[:] = list(np.array(arrays[f"{index}.thetas"]))
+
+
 def train(
     runs: Sequence[Run],
     features: Features,
@@ -156,26 +218,11 @@ def train(
         reference_for: gives the policy that value, kappa and fitting error are measured against in a problem; by
             default the problem's own (optimal for bcp, a classical rule for okd and adw).
     """
-    require_double_precision()
-    settings = settings or Settings()
-    if not runs:
-        raise ValueError("`runs` must hold at least one run.")
-    for run in runs:
-        for stage in run.stages:
-            check_fits(features, stage.problem)
-    live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
-    results = [one.result for one in live]
-    references: dict[int, PolicyFn] = {}
-    total = sum(stage.iterations for run in runs for stage in run.stages)
-    while group := _next_group(live):
-        problem = group[0].stage.problem
-        if id(problem) not in references:
-            references[id(problem)] = reference_for(problem)
-        _work(group, features, settings, references[id(problem)], results)
+    training = Training(runs, features, settings or Settings(), reference_for)
+    while rows := training.advance():
         if on_progress is not None:
-            left = sum(_iterations_left(one) for one in live)
-            on_progress(Progress(total - left, total, [one.result.rows[-1] for one in group]))
-    return results
+            on_progress(Progress(training.done, training.total, rows))
+    return training.results
 
 
 def _next_group(live: list[_Live]) -> list[_Live]:

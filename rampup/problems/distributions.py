@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from rampup import arguments
+from rampup.problems.paper import histogram_weights
 from rampup.types import Key
 
 
@@ -160,10 +161,16 @@ def random_histogram(seed: int = 0, gran: int = 10) -> Histogram:
     return Histogram(np.asarray(jax.random.uniform(key, (arguments.integer("gran", gran, least=1),), dtype=float)))
 
 
+def paper_histogram(experiment: str, which: str = "value") -> Histogram:
+    """A histogram of the paper's: `experiment` as in okd-2018011309, `which` is size or value."""
+    return Histogram(histogram_weights(experiment, which))
+
+
 DISTRIBUTIONS: dict[str, Callable[..., Distribution]] = {
     "uniform": Uniform,
     "histogram": Histogram,
     "random_histogram": random_histogram,
+    "paper": paper_histogram,
     "special": Special,
     "bernoulli": Bernoulli,
     "empirical": Empirical,

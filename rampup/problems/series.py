@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from rampup import arguments
+from rampup.problems.paper import exponent_uniforms
 
 # Exact answers for this many arrivals take about five gigabytes.
 MOST_ARRIVALS = 4_000_000
@@ -30,6 +31,11 @@ def seeded_series(n: int, seed: int) -> np.ndarray:
     root = jax.random.key(seed)
     draws = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(root, i), dtype=float))(np.arange(2, n + 1))
     return random_series(n, np.asarray(draws))
+
+
+def adversarial_series(n: int) -> np.ndarray:
+    """The failure mode of section 5.2: the last is a record more often than not, those before it almost always."""
+    return np.concatenate([[1.0], np.full(max(n - 2, 0), 1 - 1e-4), [0.6]])[:n]
 
 
 def read_series(path: str | Path) -> np.ndarray:
@@ -56,17 +62,17 @@ def checked_series(values: Any) -> np.ndarray:
 
 
 def as_series(series: Any, n: int | None) -> np.ndarray:
-    """Turn "classical", "random:SEED", the path of a JSON file, or the numbers themselves into P_1..P_n.
+    """Turn "classical", "adversarial", "random:SEED", "paper:SEED", a JSON file, or the numbers into P_1..P_n.
 
     Args:
         n: the length; may be left out where the series itself has one.
     """
     if n is not None:
         n = arguments.integer("n", n, least=1, most=MOST_ARRIVALS)
-    if isinstance(series, str) and series.partition(":")[0] in ("classical", "random"):
+    if isinstance(series, str) and series.partition(":")[0] in ("classical", "adversarial", "random", "paper"):
         return _named_series(series, n)
     if isinstance(series, str) and not Path(series).suffix and not os.path.exists(series):
-        arguments.known_name("series", series, ("classical", "random:SEED", "FILE.json"))
+        arguments.known_name("series", series, ("classical", "adversarial", "random:SEED", "paper:SEED", "FILE.json"))
     values = read_series(series) if isinstance(series, str | Path) else checked_series(series)
     return values if n is None else arguments.shaped("series", values, (n,))
 
@@ -77,6 +83,10 @@ def _named_series(series: str, n: int | None) -> np.ndarray:
         raise ValueError(f"`n` must be given with the series {series!r}.")
     if name == "random" and not seed.isdecimal():
         raise ValueError(f"the random series needs a seed, as in 'random:7', got {series!r}.")
-    if name == "classical" and seed:
-        raise ValueError(f"the classical series takes no seed, got {series!r}.")
-    return seeded_series(n, int(seed)) if name == "random" else classical_series(n)
+    if name in ("classical", "adversarial") and seed:
+        raise ValueError(f"the {name} series takes no seed, got {series!r}.")
+    if name == "paper":
+        return random_series(n, np.asarray(exponent_uniforms(seed, n)))
+    if name == "random":
+        return seeded_series(n, int(seed))
+    return classical_series(n) if name == "classical" else adversarial_series(n)

@@ -1,0 +1,263 @@
+"""Experiments as YAML: read, merged with a preset and overrides, checked; what is not known is refused by name."""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator, model_validator
+
+Positive = Field(gt=0, allow_inf_nan=False)
+Count = Field(ge=1)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProblemConfig(_Model):
+    """A problem by name, with its parameters."""
+
+    name: Literal["bcp", "okd", "adw"]
+    parameters: dict[str, Any] = {}
+
+
+class WarmupConfig(_Model):
+    """The parameters in which the small problem differs from the large one."""
+
+    parameters: dict[str, Any]
+
+
+class MultiStepConfig(_Model):
+    """Kong et al.'s bootstrapping: sizes in order, each a set of parameters that differ, the problem itself last."""
+
+    sizes: list[dict[str, Any]] = Field(min_length=1)
+    promote_at: float = Field(default=0.9, gt=0, allow_inf_nan=False)
+
+
+class EffortConfig(_Model):
+    """How many episodes a sampled inspection plays."""
+
+    episodes: StrictInt = Field(default=1024, ge=2)
+    rows_per_feature: StrictInt = Field(default=20, ge=2)
+    groups: StrictInt = Field(default=8, ge=2)
+    replicates: StrictInt = Field(default=16, ge=2)
+
+
+class TrainerConfig(_Model):
+    """How to train; lengths are one number for all schemes, or one for each."""
+
+    iterations: StrictInt | dict[str, StrictInt]
+    warmup_iterations: StrictInt = Count
+    learning_rate: float = Positive
+    num_lanes: StrictInt = Field(default=100, ge=1)
+    radius: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    clip: float = Field(default=15.0, gt=0, allow_inf_nan=False)
+    regularisation: float = Field(default=0.01, ge=0, allow_inf_nan=False)
+    estimator: Literal["algorithm4", "paired", "exact"] = "algorithm4"
+    solver: Literal["ball", "ridge_project"] = "ball"
+    record_every: StrictInt = Field(default=100, ge=1)
+    effort: EffortConfig = EffortConfig()
+
+    @field_validator("iterations")
+    @classmethod
+    def _at_least_one(cls, value: int | dict[str, int]) -> int | dict[str, int]:
+        for number in value.values() if isinstance(value, dict) else [value]:
+            if number < 1:
+                raise ValueError(f"must be at least 1, got {number}")
+        return value
+
+
+class Experiment(_Model):
+    """Everything an experiment is: the resolved config that a run folder keeps."""
+
+    name: str = Field(min_length=1, max_length=200)
+    about: str = ""
+    problem: ProblemConfig
+    warmup: WarmupConfig | None = None
+    multi_step: MultiStepConfig | None = None
+    features: str
+    reference: str | None = None
+    schemes: list[str] = Field(min_length=1)
+    seeds: list[StrictInt] = Field(min_length=1)
+    trainer: TrainerConfig
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _first_seeds(cls, value: Any) -> Any:
+        """A number of seeds stands for 0, 1, and so on."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            if not 1 <= value <= 10_000:
+                raise ValueError(f"must be between 1 and 10000, got {value}")
+            return list(range(value))
+        return value
+
+    @model_validator(mode="after")
+    def _lengths_for_all(self) -> "Experiment":
+        lengths = self.trainer.iterations
+        if isinstance(lengths, dict):
+            missing = [scheme for scheme in self.schemes if plain_name(scheme) not in lengths and scheme not in lengths]
+            if missing:
+                raise ValueError(f"trainer.iterations has no entry for the scheme {missing[0]!r}")
+        if len(set(self.schemes)) < len(self.schemes) or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("schemes and seeds must not repeat")
+        return self
+
+    def iterations_of(self, scheme: str) -> int:
+        """How long the final phase of a scheme is."""
+        lengths = self.trainer.iterations
+        if isinstance(lengths, int):
+            return lengths
+        return lengths[scheme] if scheme in lengths else lengths[plain_name(scheme)]
+
+
+def plain_name(scheme: str) -> str:
+    """A scheme without its regularisation: the paper gives both the same length."""
+    return scheme.removesuffix("_reg")
+
+
+def shipped_names() -> list[str]:
+    """The experiments inside the package."""
+    return sorted(Path(entry.name).stem for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
+
+
+def _folder() -> Any:
+    return resources.files("rampup.experiments")
+
+
+def load(name: str, *, preset: str = "paper", overrides: Sequence[str] = ()) -> Experiment:
+    """Read an experiment by its name or the path of a YAML file.
+
+    Args:
+        preset: "paper" is the file as it stands; any other is merged over it from its `presets`.
+        overrides: `key=value` each, with dots for keys inside keys; values are YAML.
+    """
+    source, document = _document(name)
+    presets = document.pop("presets", None) or {}
+    if not isinstance(presets, dict):
+        raise ValueError(f"{source}: `presets` must hold a mapping of presets by name.")
+    if preset != "paper":
+        if preset not in presets:
+            raise ValueError(
+                f"{source}: unknown preset {preset!r}: known are {', '.join(['paper', *map(str, presets)])}."
+            )
+        document = _merged(document, _mapping(f"{source}: `presets.{preset}`", presets[preset]))
+    for override in overrides:
+        _override(document, override)
+    return checked(document, source)
+
+
+def _document(name: str) -> tuple[str, dict[str, Any]]:
+    """Where an experiment comes from, and what is written there."""
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        try:
+            return name, _mapping(name, _parsed(name, Path(name).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise ValueError(f"cannot read the experiment file {name!r}: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"the experiment file {name!r} is not UTF-8 text.") from None
+    if name not in shipped_names():
+        near = difflib.get_close_matches(name, shipped_names(), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown experiment {name!r}: {hint}known are {', '.join(shipped_names())}, or a YAML file.")
+    return name, _mapping(name, _parsed(name, _folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+def _parsed(source: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" (line {where.line + 1})" if where is not None else ""
+        raise ValueError(
+            f"{source} is not YAML{line}: {getattr(error, 'problem', None) or 'it cannot be read'}."
+        ) from None
+
+
+def _mapping(source: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{source} must hold a mapping of names to values.")
+    return value
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping over another: mappings inside are merged too, anything else is replaced."""
+    merged = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _override(document: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    keys = path.split(".")
+    if not equals or not all(keys):
+        raise ValueError(f"`--set` takes key=value with dots for keys inside keys, got {override!r}.")
+    place = document
+    for key in keys[:-1]:
+        inner = place.get(key)
+        if inner is None:
+            inner = {}
+        if not isinstance(inner, dict):
+            raise ValueError(f"`--set {path}`: {key!r} holds a value, not further keys.")
+        place[key] = place = dict(inner)
+    place[keys[-1]] = _value(text)
+
+
+def _value(text: str) -> Any:
+    """A value as JSON where it is that, which knows 1e-3 for a number; else as YAML."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _parsed("the value of `--set`", text)
+
+
+def parsed(text: str, source: str) -> Experiment:
+    """Read a resolved config, as a run folder keeps it."""
+    return checked(_parsed(source, text), source)
+
+
+def checked(document: Any, source: str) -> Experiment:
+    """Return the experiment if the document is one; else one sentence about the first thing wrong."""
+    try:
+        return Experiment.model_validate(document)
+    except ValidationError as error:
+        raise ValueError(f"{source}: {_sentence(error.errors(include_url=False)[0])}") from None
+    except RecursionError:
+        raise ValueError(f"{source}: it is nested too deeply.") from None
+
+
+def _sentence(problem: Any) -> str:
+    path = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = _fields_at(problem["loc"][:-1])
+        near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"unknown key `{path}`: {hint}known are {', '.join(known)}."
+    if problem["type"] == "missing":
+        return f"`{path}` is missing."
+    given = f", got {problem['input']!r:.60}" if not isinstance(problem["input"], dict) else ""
+    message = problem["msg"].removeprefix("Value error, ")
+    return (
+        f"`{path}`: {message[:1].lower()}{message[1:]}{'' if 'got' in message else given}." if path else f"{message}."
+    )
+
+
+def _fields_at(location: Sequence[Any]) -> list[str]:
+    """The keys known at a place of the config."""
+    model: Any = Experiment
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        model = next((one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields")), None)
+        if model is None:
+            return []
+    return list(model.model_fields)
+
+
+def as_yaml(experiment: Experiment) -> str:
+    """The resolved config, every default spelled out."""
+    return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,1 @@
+"""The experiments: one YAML file each, read by `rampup.config`."""
