@@ -698,6 +698,10 @@ def _conduct(folder: Any, as_json: bool) -> None:
             summary = conductor.conduct(folder, on_standing=on_standing, should_stop=lambda: bool(asked))
     finally:
         signal.signal(signal.SIGINT, before)
+    if summary is not None:
+        from rampup.report.figures import save_figures
+
+        save_figures(folder)
     if summary is None:
         print(f"rampup: saved; go on with `rampup resume {folder.path}`", file=sys.stderr)
         sys.exit(130)

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from rampup import arguments, config, intervals
@@ -23,10 +24,13 @@ from rampup.features import Features, as_features
 from rampup.learn.curriculum import SCHEMES, Stages, multi_step, scheme
 from rampup.learn.inspection import Effort
 from rampup.learn.trainer import Run, Settings, Training
+from rampup.policy import LogLinear
+from rampup.portrait import portrait
 from rampup.problems import make
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.references import REFERENCE_NAMES, policy_named
+from rampup.references.named import POLICIES
 from rampup.runs import checkpoint
 from rampup.runs.events import EventFile
 from rampup.runs.folder import Recording, RunFolder, record_of
@@ -35,6 +39,15 @@ from rampup.types import PolicyFn
 
 # A crash costs at most this many seconds of work.
 CHECKPOINT_SECONDS = 10.0
+
+# An update plays num_lanes x horizon episodes of as many steps: beyond this no machine finishes one.
+_MOST_ARRIVALS = 10_000
+# A Fisher matrix of so many features takes three gigabytes.
+_MOST_FEATURES = 20_000
+# The batch of all runs is in memory at once.
+_MOST_RUNS = 10_000
+# What the random number generators take for a seed.
+_MOST_WHOLE_NUMBER = 2**63 - 1
 
 
 class Plan(NamedTuple):
@@ -64,11 +77,13 @@ class Standing(NamedTuple):
 def plan(experiment: Experiment) -> Plan:
     """Make everything an experiment names; what does not fit together is refused before anything is written."""
     given, trainer = experiment.problem, experiment.trainer
-    problem = make(given.name, **given.parameters)
+    problem = _made(given.name, given.parameters)
     warmup = None
     if experiment.warmup is not None:
-        warmup = make(given.name, **(given.parameters | experiment.warmup.parameters))
+        warmup = _made(given.name, given.parameters | experiment.warmup.parameters)
     features = as_features(experiment.features, problem)
+    if features.size > _MOST_FEATURES:
+        raise ValueError(f"`features` {experiment.features!r:.60} are more than {_MOST_FEATURES} numbers.")
     settings = Settings(
         learning_rate=trainer.learning_rate,
         num_lanes=trainer.num_lanes,
@@ -80,6 +95,10 @@ def plan(experiment: Experiment) -> Plan:
         effort=Effort(**trainer.effort.model_dump()),
     )
     steps = _steps(experiment, problem)
+    for name in trainer.iterations if isinstance(trainer.iterations, dict) else []:
+        arguments.known_name("scheme in `trainer.iterations`", name, (*SCHEMES, "multi_step"))
+    if len(experiment.schemes) * len(experiment.seeds) > _MOST_RUNS:
+        raise ValueError(f"`schemes` times `seeds` must be at most {_MOST_RUNS} runs.")
     runs = [
         Run(name, _stages(experiment, name, problem, warmup, steps), seed)
         for name in experiment.schemes
@@ -88,7 +107,29 @@ def plan(experiment: Experiment) -> Plan:
     reference = experiment.reference or REFERENCE_NAMES[given.name]
     chosen = Plan(experiment, problem, features, settings, runs, reference)
     Training(runs, features, settings)
+    # A rule by its plain name fits every size and may take seconds to find; anything else is tried on all of them:
+    # "threshold" alone lacks its number.
+    if reference not in POLICIES[given.name] or reference == "threshold":
+        for one in {id(stage.problem): stage.problem for run in runs for stage in run.stages}.values():
+            chosen.reference_for(one)
     return chosen
+
+
+def _made(name: str, parameters: Mapping[str, Any]) -> Problem:
+    _refuse_huge_sizes(parameters)
+    return make(name, **parameters)
+
+
+def _refuse_huge_sizes(parameters: Mapping[str, Any]) -> None:
+    """Refuse a size that nothing could be made of, before memory is asked for it."""
+    for name, value in parameters.items():
+        if isinstance(value, int):
+            most = _MOST_ARRIVALS if name in ("n", "m", "gran") else _MOST_WHOLE_NUMBER
+            if value > most:
+                raise ValueError(f"`{name}` must be at most {most}.")
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict):
+                _refuse_huge_sizes(inner)
 
 
 def _steps(experiment: Experiment, problem: Problem) -> list[Problem]:
@@ -99,7 +140,7 @@ def _steps(experiment: Experiment, problem: Problem) -> list[Problem]:
     *smaller, last = experiment.multi_step.sizes
     if given.parameters | last != given.parameters:
         raise ValueError("the last of `multi_step.sizes` must be the size of the problem itself.")
-    return [*(make(given.name, **(given.parameters | changes)) for changes in smaller), problem]
+    return [*(_made(given.name, given.parameters | changes) for changes in smaller), problem]
 
 
 def _stages(
@@ -281,9 +322,20 @@ def _finish(folder: RunFolder, chosen: Plan, training: Training) -> dict[str, An
                 "value_interval": [record["value_low"], record["value_high"]],
             },
         )
+    folder.write_portraits(_portraits(chosen, training))
     summary = summary_of(experiment, chosen, list(last.values()))
     folder.write_summary(summary)
     return summary
+
+
+def _portraits(chosen: Plan, training: Training) -> dict[str, Any]:
+    """A picture of the first policy of every scheme."""
+    pictures = {}
+    for one in training.live:
+        if one.run.name not in pictures:
+            policy = LogLinear(chosen.problem, chosen.features, jnp.asarray(one.result.theta))
+            pictures[one.run.name] = portrait(chosen.problem, policy)
+    return {name: picture for name, picture in pictures.items() if picture is not None}
 
 
 def summary_of(experiment: Experiment, chosen: Plan, last: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -2,16 +2,44 @@
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictInt,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-Positive = Field(gt=0, allow_inf_nan=False)
-Count = Field(ge=1)
+# More updates than any machine makes in a lifetime, and far from where counters overflow.
+_MOST_UPDATES = 10**9
+# More episodes at once than any memory holds.
+_MOST_EPISODES = 10**7
+# Enough for a series of probabilities given number by number; aliases in YAML can stand for far more than is written.
+_MOST_VALUES = 100_000
+_MOST_DEPTH = 20
+
+# The two forms of a length, by names that no key has.
+_ONE, _EACH = "<one>", "<each>"
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Updates = Annotated[StrictInt, Field(ge=1, le=_MOST_UPDATES)]
+Episodes = Annotated[StrictInt, Field(ge=2, le=_MOST_EPISODES)]
+Lengths = Annotated[
+    Annotated[Updates, Tag(_ONE)] | Annotated[dict[str, Updates], Tag(_EACH)],
+    Discriminator(lambda value: _EACH if isinstance(value, dict) else _ONE),
+]
 
 
 class _Model(BaseModel):
@@ -35,40 +63,32 @@ class MultiStepConfig(_Model):
     """Kong et al.'s bootstrapping: sizes in order, each a set of parameters that differ, the problem itself last."""
 
     sizes: list[dict[str, Any]] = Field(min_length=1)
-    promote_at: float = Field(default=0.9, gt=0, allow_inf_nan=False)
+    promote_at: Positive = 0.9
 
 
 class EffortConfig(_Model):
     """How many episodes a sampled inspection plays."""
 
-    episodes: StrictInt = Field(default=1024, ge=2)
-    rows_per_feature: StrictInt = Field(default=20, ge=2)
-    groups: StrictInt = Field(default=8, ge=2)
-    replicates: StrictInt = Field(default=16, ge=2)
+    episodes: Episodes = 1024
+    rows_per_feature: Episodes = 20
+    groups: Episodes = 8
+    replicates: Episodes = 16
 
 
 class TrainerConfig(_Model):
     """How to train; lengths are one number for all schemes, or one for each."""
 
-    iterations: StrictInt | dict[str, StrictInt]
-    warmup_iterations: StrictInt = Count
-    learning_rate: float = Positive
-    num_lanes: StrictInt = Field(default=100, ge=1)
-    radius: float = Field(default=10.0, gt=0, allow_inf_nan=False)
-    clip: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    regularisation: float = Field(default=0.01, ge=0, allow_inf_nan=False)
+    iterations: Lengths
+    warmup_iterations: Updates
+    learning_rate: Positive
+    num_lanes: StrictInt = Field(default=100, ge=1, le=_MOST_EPISODES)
+    radius: Positive = 10.0
+    clip: Positive = 15.0
+    regularisation: AtLeastZero = 0.01
     estimator: Literal["algorithm4", "paired", "exact"] = "algorithm4"
     solver: Literal["ball", "ridge_project"] = "ball"
-    record_every: StrictInt = Field(default=100, ge=1)
+    record_every: Updates = 100
     effort: EffortConfig = EffortConfig()
-
-    @field_validator("iterations")
-    @classmethod
-    def _at_least_one(cls, value: int | dict[str, int]) -> int | dict[str, int]:
-        for number in value.values() if isinstance(value, dict) else [value]:
-            if number < 1:
-                raise ValueError(f"must be at least 1, got {number}")
-        return value
 
 
 class Experiment(_Model):
@@ -166,15 +186,56 @@ def _document(name: str) -> tuple[str, dict[str, Any]]:
     return name, _mapping(name, _parsed(name, _folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8")))
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML that knows 1e-3 for a number, as JSON and YAML 1.2 do."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads: a text that looks like 1e-3 gets quotes."""
+
+
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
+
 def _parsed(source: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        document = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # A tag on a text it does not fit (`!!int x`, `!!bool x`) fails in as many ways as there are tags.
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1})" if where is not None else ""
         raise ValueError(
-            f"{source} is not YAML{line}: {getattr(error, 'problem', None) or 'it cannot be read'}."
+            f"{source} is not YAML{line}: {_one_line(getattr(error, 'problem', None) or 'it cannot be read')}."
         ) from None
+    return _plain(source, document)
+
+
+def _plain(source: str, document: Any) -> Any:
+    """Return a document that holds nothing but names, texts, numbers and lists of them, and not too many."""
+    waiting, count = [(document, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        if depth > _MOST_DEPTH:
+            raise ValueError(f"{source}: it is nested more than {_MOST_DEPTH} deep.")
+        if count + len(waiting) > _MOST_VALUES:
+            raise ValueError(f"{source}: it holds more than {_MOST_VALUES} values.")
+        if isinstance(value, dict):
+            if wrong := [key for key in value if not isinstance(key, str)]:
+                raise ValueError(f"{source}: the names in a mapping must be texts, got {wrong[0]!r:.60}.")
+            waiting += [(inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, list):
+            waiting += [(inner, depth + 1) for inner in value]
+        elif value is not None and not isinstance(value, str | int | float):
+            raise ValueError(f"{source}: a {type(value).__name__} has no place in it, got {value!r:.60}.")
+    return document
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _mapping(source: str, value: Any) -> dict[str, Any]:
@@ -210,10 +271,11 @@ def _override(document: dict[str, Any], override: str) -> None:
 
 def _value(text: str) -> Any:
     """A value as JSON where it is that, which knows 1e-3 for a number; else as YAML."""
+    source = "the value of `--set`"
     try:
-        return json.loads(text)
-    except ValueError:
-        return _parsed("the value of `--set`", text)
+        return _plain(source, json.loads(text))
+    except (json.JSONDecodeError, RecursionError):
+        return _parsed(source, text)
 
 
 def parsed(text: str, source: str) -> Experiment:
@@ -226,13 +288,13 @@ def checked(document: Any, source: str) -> Experiment:
     try:
         return Experiment.model_validate(document)
     except ValidationError as error:
-        raise ValueError(f"{source}: {_sentence(error.errors(include_url=False)[0])}") from None
+        raise ValueError(f"{source}: {_one_line(_sentence(error.errors(include_url=False)[0]))}") from None
     except RecursionError:
         raise ValueError(f"{source}: it is nested too deeply.") from None
 
 
 def _sentence(problem: Any) -> str:
-    path = ".".join(str(part) for part in problem["loc"])
+    path = ".".join(str(part) for part in problem["loc"] if part not in (_ONE, _EACH))
     if problem["type"] == "extra_forbidden":
         known = _fields_at(problem["loc"][:-1])
         near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
@@ -260,4 +322,4 @@ def _fields_at(location: Sequence[Any]) -> list[str]:
 
 def as_yaml(experiment: Experiment) -> str:
     """The resolved config, every default spelled out."""
-    return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(experiment.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

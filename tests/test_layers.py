@@ -23,7 +23,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report"],
+    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report", "portrait"],
     ["config", "experiments"],
     ["conductor"],
     ["cli"],

@@ -13,7 +13,8 @@ from rampup.runs import checkpoint
 from rampup.runs.checkpoint import Checkpoint
 from rampup.runs.files import make_folder, write_whole
 
-CONFIG, PROVENANCE, METRICS, SUMMARY = "config.yaml", "provenance.json", "metrics.jsonl", "summary.json"
+CONFIG, PROVENANCE, METRICS = "config.yaml", "provenance.json", "metrics.jsonl"
+SUMMARY, PORTRAITS = "summary.json", "portraits.json"
 
 
 class RunFolder:
@@ -73,6 +74,13 @@ class RunFolder:
             raise ValueError(
                 f"cannot read {str(self.path / name)!r}: {getattr(error, 'strerror', None) or error}."
             ) from None
+
+    def write_portraits(self, portraits: Mapping[str, Any]) -> None:
+        """Keep pictures of policies, by name, as arrays to draw."""
+        write_whole(self.path / PORTRAITS, json.dumps(portraits, allow_nan=False).encode())
+
+    def portraits(self) -> dict[str, Any]:
+        return json.loads(self._text(PORTRAITS)) if (self.path / PORTRAITS).is_file() else {}
 
     def rows(self) -> list[dict[str, Any]]:
         """The metrics recorded so far; a last line that was cut short does not count."""
