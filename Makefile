@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .DELETE_ON_ERROR:
 
 run: $(READY)
-	@$(VENV)/bin/rampup theory growth
+	@$(VENV)/bin/rampup run bcp-classical --preset quick
 
 test: $(READY)
 	$(VENV)/bin/python -m pytest -n 2 -m "not slow"

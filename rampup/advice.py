@@ -60,6 +60,8 @@ _WORTHWHILE = 2.0
 # a handful of items teach how to fill a bag, or a handful of slots how to spend budgets.
 _LEAST_ARRIVALS = 10
 _LEAST_SLOTS = 6
+# Half the usual redrawing: the factorisations are what takes the time.
+_EFFORT = Effort(replicates=8)
 # How small the small problems are, where their size is more than one number.
 _FRACTIONS = (0.1, 0.2, 0.3, 0.5)
 
@@ -240,7 +242,7 @@ def _sampled_ln_kappa(
         reference_fn=reference_fn,
         roll_in_fn=sampler_fn,
         branch_fn=Naive(problem.num_actions),
-        effort=Effort(),
+        effort=_EFFORT,
     )
     return condition.ln, spread
 

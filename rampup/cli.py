@@ -700,10 +700,12 @@ def _conduct(folder: Any, as_json: bool) -> None:
         signal.signal(signal.SIGINT, before)
     if summary is not None:
         from rampup.report.figures import save_figures
+        from rampup.report.page import write_report
 
         save_figures(folder)
+        write_report([folder], folder.path / "report.html")
     if summary is None:
-        print(f"rampup: saved; go on with `rampup resume {folder.path}`", file=sys.stderr)
+        print(f"rampup: saved; go on with `{folder.resume_command}`", file=sys.stderr)
         sys.exit(130)
     if as_json:
         _print_json(summary | {"folder": str(folder.path)})
@@ -749,7 +751,8 @@ def _run_display() -> Iterator[Callable[[Any], None]]:
 def _show_run(summary: dict[str, Any], folder: str) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    # Names are shown as they are: brackets and colons in them are no markup.
+    console = Console(highlight=False, markup=False, emoji=False)
     best = summary["optimal_value"]
     header = ["scheme", "value", "of the optimum" if best else f"of {summary['reference']}", "ln kappa", "samples"]
     against = best or summary["reference_value"]
@@ -765,7 +768,29 @@ def _show_run(summary: dict[str, Any], folder: str) -> None:
     ]
     _print_table(console, header, rows)
     optimum = f", the optimum {best:.4f}" if best else ""
-    console.print(f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}.")
+    console.print(
+        f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}.",
+        soft_wrap=True,
+    )
+
+
+@app.command(
+    epilog=_examples("rampup report runs/demo -o report.html", "rampup report runs/one runs/two -o comparison.html")
+)
+def report(
+    folders: Annotated[list[str], typer.Argument(help="The folders of one run, or of several to compare.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="The page; by default report.html in the first folder.")
+    ] = None,
+) -> None:
+    """Write one HTML page about runs that needs nothing else: verdict, curves, pictures of the policies, theory."""
+    from rampup.report.page import write_report
+    from rampup.runs.folder import RunFolder
+
+    opened = [RunFolder.open(folder) for folder in folders]
+    path = out or os.path.join(folders[0], "report.html")
+    write_report(opened, path)
+    print(path)
 
 
 @app.command(
@@ -798,7 +823,8 @@ def runs(
         ]
         for one in entries
     ]
-    _print_table(Console(highlight=False), ["folder", "experiment", "scheme", "value", "samples", "state"], rows)
+    console = Console(highlight=False, markup=False, emoji=False)
+    _print_table(console, ["folder", "experiment", "scheme", "value", "samples", "state"], rows)
 
 
 def _parameters(option: str, given: list[str] | None) -> dict[str, Any]:

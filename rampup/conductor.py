@@ -31,7 +31,6 @@ from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.references import REFERENCE_NAMES, policy_named
 from rampup.references.named import POLICIES
-from rampup.runs import checkpoint
 from rampup.runs.events import EventFile
 from rampup.runs.folder import Recording, RunFolder, record_of
 from rampup.runs.policy_file import write_policy
@@ -44,10 +43,8 @@ CHECKPOINT_SECONDS = 10.0
 _MOST_ARRIVALS = 10_000
 # A Fisher matrix of so many features takes three gigabytes.
 _MOST_FEATURES = 20_000
-# The batch of all runs is in memory at once.
-_MOST_RUNS = 10_000
-# What the random number generators take for a seed.
-_MOST_WHOLE_NUMBER = 2**63 - 1
+# The parameters of all runs are in memory at once, with what is made of them.
+_MOST_PARAMETERS = 10_000_000
 
 
 class Plan(NamedTuple):
@@ -97,8 +94,8 @@ def plan(experiment: Experiment) -> Plan:
     steps = _steps(experiment, problem)
     for name in trainer.iterations if isinstance(trainer.iterations, dict) else []:
         arguments.known_name("scheme in `trainer.iterations`", name, (*SCHEMES, "multi_step"))
-    if len(experiment.schemes) * len(experiment.seeds) > _MOST_RUNS:
-        raise ValueError(f"`schemes` times `seeds` must be at most {_MOST_RUNS} runs.")
+    if len(experiment.schemes) * len(experiment.seeds) * features.size > _MOST_PARAMETERS:
+        raise ValueError(f"`schemes` times `seeds` times features must be at most {_MOST_PARAMETERS}.")
     runs = [
         Run(name, _stages(experiment, name, problem, warmup, steps), seed)
         for name in experiment.schemes
@@ -117,16 +114,17 @@ def plan(experiment: Experiment) -> Plan:
 
 def _made(name: str, parameters: Mapping[str, Any]) -> Problem:
     _refuse_huge_sizes(parameters)
-    return make(name, **parameters)
+    try:
+        return make(name, **parameters)
+    except OverflowError:
+        raise ValueError(f"the parameters of {name} hold a number that is too large to work with.") from None
 
 
 def _refuse_huge_sizes(parameters: Mapping[str, Any]) -> None:
     """Refuse a size that nothing could be made of, before memory is asked for it."""
     for name, value in parameters.items():
-        if isinstance(value, int):
-            most = _MOST_ARRIVALS if name in ("n", "m", "gran") else _MOST_WHOLE_NUMBER
-            if value > most:
-                raise ValueError(f"`{name}` must be at most {most}.")
+        if name in ("n", "m", "gran") and isinstance(value, int) and value > _MOST_ARRIVALS:
+            raise ValueError(f"`{name}` must be at most {_MOST_ARRIVALS}.")
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
                 _refuse_huge_sizes(inner)
@@ -225,8 +223,10 @@ def conduct(
         if folder.summary is not None:
             return folder.summary
         chosen = plan(_experiment_of(folder))
+        if folder.provenance is None:
+            folder.write_provenance(provenance())
         training = Training(chosen.runs, chosen.features, chosen.settings, chosen.reference_for)
-        found = checkpoint.last_good(folder.checkpoints)
+        found = folder.last_checkpoint()
         facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
         if found is not None:
             training.restore(found.arrays)

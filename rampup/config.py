@@ -200,6 +200,15 @@ for _kind in (_Loader, _Dumper):
     )
 
 
+def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    """A text; PyYAML would fold the line breaks of Unicode into blanks, did it not have to quote them."""
+    style = '"' if any(mark in text for mark in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text_node)
+
+
 def _parsed(source: str, text: str) -> Any:
     try:
         document = yaml.load(text, Loader=_Loader)
@@ -288,7 +297,9 @@ def checked(document: Any, source: str) -> Experiment:
     try:
         return Experiment.model_validate(document)
     except ValidationError as error:
-        raise ValueError(f"{source}: {_one_line(_sentence(error.errors(include_url=False)[0]))}") from None
+        # A misspelt key is also a missing one: the first says more.
+        first = min(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
+        raise ValueError(f"{source}: {_one_line(_sentence(first))}") from None
     except RecursionError:
         raise ValueError(f"{source}: it is nested too deeply.") from None
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from rampup import arguments
-from rampup.problems.base import Problem
+from rampup.problems.base import MOST_ARRIVALS, Problem
 from rampup.problems.distributions import Distribution, as_distribution
 from rampup.types import Action, Flag, Key, Observation, Reward, Variables
 
@@ -36,8 +36,8 @@ class ADW(Problem):
     bid_distributions: Distribution | tuple[Distribution, ...]
 
     def __init__(self, n: int, m: int, V: float, bids: Any = "uniform"):  # noqa: N803 (the paper's letters)
-        self.horizon = arguments.integer("m", m, least=1)
-        self.num_actions = arguments.integer("n", n, least=1) + 1
+        self.horizon = arguments.integer("m", m, least=1, most=MOST_ARRIVALS)
+        self.num_actions = arguments.integer("n", n, least=1, most=MOST_ARRIVALS) + 1
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
         if isinstance(bids, list | tuple):
             if len(bids) != n:

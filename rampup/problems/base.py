@@ -13,6 +13,9 @@ Instance = Any
 State = Any
 """What the player's past decisions left behind. A pytree of arrays whose shapes never change."""
 
+# Exact answers for this many arrivals take about five gigabytes.
+MOST_ARRIVALS = 4_000_000
+
 
 class Problem(eqx.Module):
     """An online problem with a horizon and a fixed number of actions; no batch axis anywhere."""

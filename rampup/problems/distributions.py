@@ -67,9 +67,10 @@ class Histogram(Distribution):
         array = arguments.finite_array("weights", weights, ndim=1)
         if (array < 0).any():
             raise ValueError(f"`weights` of a histogram must not be negative, got {array.min()}.")
-        if array.sum() == 0:
+        if array.max() == 0:
             raise ValueError("`weights` of a histogram must not all be zero.")
-        cumulative = np.concatenate([[0.0], np.cumsum(array)])
+        # Weights are relative: scaled to the largest, their sum stays finite.
+        cumulative = np.concatenate([[0.0], np.cumsum(array / array.max())])
         self.cumulative = jnp.asarray(cumulative / cumulative[-1], dtype=float)
 
     def quantile(self, uniform):
@@ -157,8 +158,10 @@ class Empirical(Distribution):
 
 def random_histogram(seed: int = 0, gran: int = 10) -> Histogram:
     """A histogram whose `gran` weights are uniform random numbers (spec of the paper's section C.2)."""
-    key = jax.random.key(arguments.integer("seed", seed, least=0))
-    return Histogram(np.asarray(jax.random.uniform(key, (arguments.integer("gran", gran, least=1),), dtype=float)))
+    key = jax.random.key(arguments.integer("seed", seed, least=0, most=2**32 - 1))
+    return Histogram(
+        np.asarray(jax.random.uniform(key, (arguments.integer("gran", gran, least=1, most=10_000),), dtype=float))
+    )
 
 
 def paper_histogram(experiment: str, which: str = "value") -> Histogram:

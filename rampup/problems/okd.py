@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from rampup import arguments
-from rampup.problems.base import Problem
+from rampup.problems.base import MOST_ARRIVALS, Problem
 from rampup.problems.distributions import Distribution, as_distribution
 from rampup.types import Action, Flag, Key, Observation, Reward, Variables
 
@@ -40,7 +40,7 @@ class OKD(Problem):
     value_distribution: Distribution
 
     def __init__(self, n: int, B: float, V: float, sizes: Any = "uniform", values: Any = "uniform"):  # noqa: N803 (the paper's letters)
-        self.horizon = arguments.integer("n", n, least=1)
+        self.horizon = arguments.integer("n", n, least=1, most=MOST_ARRIVALS)
         self.num_actions = 2
         self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)

@@ -9,10 +9,8 @@ import jax
 import numpy as np
 
 from rampup import arguments
+from rampup.problems.base import MOST_ARRIVALS
 from rampup.problems.paper import exponent_uniforms
-
-# Exact answers for this many arrivals take about five gigabytes.
-MOST_ARRIVALS = 4_000_000
 
 
 def classical_series(n: int) -> np.ndarray:
@@ -88,5 +86,5 @@ def _named_series(series: str, n: int | None) -> np.ndarray:
     if name == "paper":
         return random_series(n, np.asarray(exponent_uniforms(seed, n)))
     if name == "random":
-        return seeded_series(n, int(seed))
+        return seeded_series(n, arguments.integer("seed of the series", int(seed), least=0, most=2**32 - 1))
     return classical_series(n) if name == "classical" else adversarial_series(n)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +35,11 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         _arrays_file(folder, old).unlink(missing_ok=True)
 
 
-def last_good(folder: Path) -> Checkpoint | None:
-    """Read the newest checkpoint that is whole and unchanged; nothing if there is none."""
+def last_good(folder: Path, is_usable: Callable[[dict[str, Any]], bool] = lambda facts: True) -> Checkpoint | None:
+    """Read the newest checkpoint that is whole, unchanged, and usable by its facts; nothing if there is none."""
     for number in sorted(_numbers(folder), reverse=True):
         checkpoint = _read(folder, number)
-        if checkpoint is not None:
+        if checkpoint is not None and is_usable(checkpoint.facts):
             return checkpoint
     return None
 

@@ -4,6 +4,7 @@ An event file is a sequence of records (length, its checksum, payload, its check
 protocol buffer encoding. Only four fields of it are needed.
 """
 
+import math
 import struct
 import time
 from collections.abc import Mapping
@@ -58,11 +59,18 @@ def _event(step: int, body: bytes) -> bytes:
     return b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + body
 
 
+def _single(value: float) -> bytes:
+    """A number in single precision; one beyond it is infinite there."""
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
+
+
 def _scalars(scalars: Mapping[str, float]) -> bytes:
     """A Summary (field 5) of tags and simple values."""
     values = (
-        _bytes_field(1, _bytes_field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
-        for tag, value in scalars.items()
+        _bytes_field(1, _bytes_field(1, tag.encode()) + b"\x15" + _single(value)) for tag, value in scalars.items()
     )
     return _bytes_field(5, b"".join(values))
 

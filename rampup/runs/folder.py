@@ -1,9 +1,11 @@
 """A run on disk: its config, where it was made, its metrics as they come, checkpoints and policies."""
 
 import fcntl
+import hashlib
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,15 +30,19 @@ class RunFolder:
         """Make the folder of a new run; one that holds anything already is refused."""
         folder = cls(path)
         make_folder(path)
-        if any(entry.name != ".lock" for entry in folder.path.iterdir()):
+        if (folder.path / CONFIG).exists():
             raise ValueError(
-                f"the folder {str(path)!r} is not empty: go on with `rampup resume {path}`, or give another `--out`."
+                f"the folder {str(path)!r} holds a run already: go on with `{folder.resume_command}`, or give another "
+                "`--out`."
             )
+        # A lock, or a piece of a config, is all that a crash at this point leaves.
+        if any(entry.name != ".lock" and not entry.match(f".{CONFIG}.*.part") for entry in folder.path.iterdir()):
+            raise ValueError(f"the folder {str(path)!r} is not empty: give another `--out`.")
+        # First: from here on it is a run, and all else can be made again.
+        write_whole(folder.path / CONFIG, config.encode())
+        folder.write_provenance(provenance)
         make_folder(folder.path / "policies")
         make_folder(folder.checkpoints)
-        write_whole(folder.path / PROVENANCE, (json.dumps(provenance, indent=1) + "\n").encode())
-        # Last: from here on it is a run.
-        write_whole(folder.path / CONFIG, config.encode())
         return folder
 
     @classmethod
@@ -56,8 +62,17 @@ class RunFolder:
         return self._text(CONFIG)
 
     @property
-    def provenance(self) -> dict[str, Any]:
-        return json.loads(self._text(PROVENANCE))
+    def resume_command(self) -> str:
+        """What to type to go on."""
+        return f"rampup resume {shlex.quote(str(self.path))}"
+
+    @property
+    def provenance(self) -> dict[str, Any] | None:
+        """Where the run was begun; nothing if it was interrupted before that was written."""
+        return json.loads(self._text(PROVENANCE)) if (self.path / PROVENANCE).is_file() else None
+
+    def write_provenance(self, provenance: Mapping[str, Any]) -> None:
+        write_whole(self.path / PROVENANCE, (json.dumps(provenance, indent=1) + "\n").encode())
 
     @property
     def summary(self) -> dict[str, Any] | None:
@@ -87,17 +102,41 @@ class RunFolder:
         lines = self._text(METRICS).split("\n")[:-1] if (self.path / METRICS).is_file() else []
         return [json.loads(line) for line in lines]
 
+    def last_checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint to go on from: whole, and with the metrics it stands on still there."""
+        size = (self.path / METRICS).stat().st_size if (self.path / METRICS).is_file() else 0
+        found = checkpoint.last_good(self.checkpoints, lambda facts: facts["metrics_bytes"] <= size)
+        if found is not None and found.facts.get("config_sha256") not in (None, self.config_digest):
+            raise ValueError(
+                f"{str(self.path / CONFIG)!r} was changed after the run began, which would make it another run: put it "
+                "back, or begin a new one with `rampup run`."
+            )
+        return found
+
+    @property
+    def config_digest(self) -> str:
+        return hashlib.sha256(self.config.encode()).hexdigest()
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second process out of the folder as long as this one works in it."""
-        with open(self.path / ".lock", "wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(
-                    f"another process is at work in {str(self.path)!r}: wait for it, or stop it."
-                ) from None
-            yield
+        """Keep a second process out of the folder as long as this one works in it; a full disk is one sentence."""
+        try:
+            with open(self.path / ".lock", "wb") as lock:
+                self._take(lock)
+                for piece in self.path.rglob(".*.part"):
+                    piece.unlink()
+                yield
+        except OSError as error:
+            raise ValueError(
+                f"cannot write in {str(self.path)!r}: {error.strerror or error}; once that is mended, go on with "
+                f"`{self.resume_command}`."
+            ) from None
+
+    def _take(self, lock: BinaryIO) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another process is at work in {str(self.path)!r}: wait for it, or stop it.") from None
 
     @contextmanager
     def recording(self, keep: int) -> Iterator["Recording"]:
@@ -112,26 +151,20 @@ class Recording:
     """Metrics and checkpoints of a run under way, always in step."""
 
     def __init__(self, folder: RunFolder, file: BinaryIO):
-        self.folder, self.file = folder, file
+        self.folder, self.file, self.config_digest = folder, file, folder.config_digest
 
     def append(self, record: Mapping[str, Any]) -> None:
-        self._do(lambda: self.file.write((json.dumps(record, allow_nan=False) + "\n").encode()))
+        self.file.write((json.dumps(record, allow_nan=False) + "\n").encode())
 
     def flush(self) -> None:
-        self._do(self.file.flush)
+        self.file.flush()
 
     def save(self, arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """Write a checkpoint; the metrics it stands on are forced to disk before."""
         self.flush()
-        self._do(lambda: os.fsync(self.file.fileno()))
-        size = self.file.tell()
-        checkpoint.save(self.folder.checkpoints, Checkpoint(dict(arrays), {**facts, "metrics_bytes": size}))
-
-    def _do(self, write) -> None:
-        try:
-            write()
-        except OSError as error:
-            raise ValueError(f"cannot write {str(self.folder.path / METRICS)!r}: {error.strerror}.") from None
+        os.fsync(self.file.fileno())
+        own = {"metrics_bytes": self.file.tell(), "config_sha256": self.config_digest}
+        checkpoint.save(self.folder.checkpoints, Checkpoint(dict(arrays), {**facts, **own}))
 
 
 def record_of(row: Mapping[str, Any], seconds: float) -> dict[str, Any]:

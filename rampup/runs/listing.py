@@ -24,9 +24,17 @@ def listing(
     return sorted(kept, key=lambda entry: -1.0 if entry["value"] is None else entry["value"], reverse=True)
 
 
+def _config_of(folder: RunFolder) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(folder.config)
+        return {name: config[name] for name in ("name", "schemes", "seeds")}
+    except (yaml.YAMLError, TypeError, KeyError):
+        raise ValueError(f"{str(folder.path / CONFIG)!r} is not the config of a run: mend or move it.") from None
+
+
 def _entries(folder: RunFolder) -> list[dict[str, Any]]:
     """One entry for each scheme of a run: the mean over seeds of its last records."""
-    config = yaml.safe_load(folder.config)
+    config = _config_of(folder)
     last = {(record["scheme"], record["seed"]): record for record in folder.rows()}
     found = None if folder.summary is not None else checkpoint.last_good(folder.checkpoints)
     progress = 1.0 if folder.summary is not None else 0.0
