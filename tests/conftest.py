@@ -1,5 +1,6 @@
 """Tests run in double precision, with silent rank and dtype promotion forbidden and all shapes checked."""
 
+import os
 from pathlib import Path
 
 import jax
@@ -12,8 +13,14 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Tests repeat programs that are compiled already; what took a while is kept for the next time.
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "xla"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+CACHE = {
+    "jax_compilation_cache_dir": str(Path(__file__).parents[1] / ".pytest_cache" / "xla"),
+    "jax_persistent_cache_min_compile_time_secs": 0.2,
+}
+for name, value in CACHE.items():
+    jax.config.update(name, value)
+    # For the processes that tests start.
+    os.environ[name.upper()] = str(value)
 # Not the parts that must refuse bad types themselves, with a sentence.
 CHECKED = (
     "exact",

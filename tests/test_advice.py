@@ -98,6 +98,7 @@ def test_small_problems_keep_their_proportions():
     assert len(small.distributions()) == changes["n"]
 
 
+@pytest.mark.slow
 def test_other_problems_are_sampled():
     problem = rampup.make("okd", n=20, B=2, V=5)
     answer = advise(problem, features="monomial:2")

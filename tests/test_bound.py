@@ -54,6 +54,7 @@ def assert_same_run(name, rows):
         assert seen.ln_kappa[update] == pytest.approx(row["ln_kappa"], **close)
 
 
+@pytest.mark.slow
 def test_a_bounded_run_is_the_run_that_train_makes():
     for name, rows in final_rows("direct", "naive_samp").items():
         assert_same_run(name, rows)

@@ -143,6 +143,7 @@ def test_help_has_examples_everywhere_and_imports_no_jax():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_the_contract_of_train():
     command = ["train", "bcp", "--set", "n=12", "--scheme", "curl", "--scheme", "direct", "--warmup", "n=4"]
     found = answer(*command, "--iterations", 30, "--warmup-iterations", 40, "--seeds", 2, "--features", "monomial:3")
@@ -273,6 +274,7 @@ def only_line(code, output, complaint):
     return complaint.removeprefix("rampup: ")
 
 
+@pytest.mark.slow
 def test_a_saved_policy_can_be_evaluated(called, tmp_path):
     command = ["train", "bcp", "--set", "n=12", "--scheme", "direct", "--iterations", 5, "--lanes", 20]
     command += ["--features", "monomial:3", "--seeds", 2, "--save", tmp_path / "policies"]

@@ -369,6 +369,7 @@ def test_a_strange_name_stays_inside_the_folder(name):
     assert len(folder) < 120
 
 
+@pytest.mark.slow
 def test_strange_names_are_run_and_listed_as_they_are(tmp_path, called, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "1000")

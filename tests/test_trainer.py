@@ -43,6 +43,7 @@ def test_the_eight_schemes_are_those_of_the_table():
                 assert (stages[0].problem, stages[0].iterations) == (SMALL, 3)
 
 
+@pytest.mark.slow
 def test_all_eight_schemes_and_two_seeds_train_in_one_batch():
     reports = []
     results = rampup.train(runs_of(*rampup.SCHEMES, seeds=(0, 1)), FEATURES, QUICK, on_progress=reports.append)
@@ -75,6 +76,7 @@ def test_rows_speak_of_theta_before_the_update():
     assert last["ln_kappa"] == pytest.approx(float(exact), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fixed_sampler_is_the_policy_of_the_warm_up():
     (result,) = rampup.train(runs_of("fix_samp_curl"), FEATURES, QUICK)
     sampler = bcp.log_linear_policy(FEATURES, jnp.asarray(result.thetas[0]), 15)
@@ -105,6 +107,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     assert not np.array_equal(first.theta, other.theta)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_depend_on_the_rest_of_its_batch():
     # Well-conditioned features and enough lanes: round-off stays round-off until an action is sampled differently.
     features = rampup.as_features("legendre:2", LARGE)
