@@ -769,7 +769,8 @@ def _show_run(summary: dict[str, Any], folder: str) -> None:
     _print_table(console, header, rows)
     optimum = f", the optimum {best:.4f}" if best else ""
     console.print(
-        f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}.",
+        f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}; open "
+        f"{os.path.join(folder, 'report.html')} in a browser.",
         soft_wrap=True,
     )
 

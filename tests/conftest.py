@@ -1,9 +1,11 @@
 """Tests run in double precision, with silent rank and dtype promotion forbidden and all shapes checked."""
 
 import os
+import sys
 from pathlib import Path
 
 import jax
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -40,3 +42,17 @@ install_import_hook([f"rampup.{name}" for name in CHECKED], "beartype.beartype")
 # Examples take as long as compiling does, and a failure must be found again by whoever looks next.
 settings.register_profile("rampup", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("rampup")
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Call the command line in this process, which has JAX already; return exit code, output and complaints."""
+    from rampup.cli import main
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["rampup", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capsys.readouterr()
+
+    return call

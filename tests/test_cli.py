@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rampup.cli import main
 from rampup.runs.policy_file import write_policy
 
 RAMPUP = Path(sys.executable).with_name("rampup")
@@ -246,19 +245,6 @@ def test_a_small_problem_is_learned_directly():
     found = answer("advise", "bcp", "--set", "n=8", "--policy", "threshold:3")
     assert (found["recommend"], found["warmup"]) == ("direct", None)
     assert [one["sampler"] for one in found["candidates"]] == ["naive", "threshold:3"]
-
-
-@pytest.fixture
-def called(monkeypatch, capsys):
-    """Call the command line in this process, which has JAX already; return exit code, output and complaints."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rampup", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capsys.readouterr()
-
-    return call
 
 
 def printed(code, output, complaint):

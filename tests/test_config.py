@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import sys
 import time
 
 import hypothesis.strategies as st
@@ -12,7 +11,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from rampup import config
-from rampup.cli import main
 from rampup.conductor import plan
 
 SCHEMES = ["direct", "naive_samp", "curl", "fix_samp_curl"]
@@ -480,19 +478,6 @@ def test_any_name_survives_being_written(name, about):
     document = TINY["bcp"] | {"name": name, "about": about}
     experiment = config.checked(document, "named")
     assert config.parsed(config.as_yaml(experiment), "again") == experiment
-
-
-@pytest.fixture
-def called(monkeypatch, capsys):
-    """Call the command line in this process; return exit code, output and complaints."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rampup", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import rampup
 from rampup import policy as policies
-from rampup import theory
 from rampup.episodes import play
 from rampup.exact import bcp, enumeration, finite, npg
 
@@ -196,12 +195,8 @@ def test_theorem_1_holds_for_exact_npg_on_bcp():
         )
         start = jnp.zeros(features.size)
         _, updates = npg.train(snapshot_fn, start, learning_rate=0.2, radius=10.0, iterations=50)
-        terms = theory.performance_bound(
-            fitting_errors=np.asarray(updates.diagnosis.fitting_error),
-            excess_risks=np.asarray(updates.diagnosis.excess_risk),
-            transfer_errors=np.asarray(updates.diagnosis.transfer_error),
-            ln_kappas=np.asarray(updates.diagnosis.ln_kappa),
-            initial_potential=float(updates.diagnosis.potential[0]),
+        terms = npg.bound_of(
+            updates.diagnosis,
             horizon=40,
             learning_rate=0.2,
             regularisation=regularisation,

@@ -225,12 +225,8 @@ def test_lyapunov_drift_and_theorem_1(case):
         )
         rounding = 1e-10 * (1 + np.abs(diagnosis.potential) + np.abs(after) + eta * np.abs(diagnosis.fitting_error))
         assert (after - diagnosis.potential <= bound + rounding).all()
-        terms = theory.performance_bound(
-            fitting_errors=diagnosis.fitting_error,
-            excess_risks=diagnosis.excess_risk,
-            transfer_errors=diagnosis.transfer_error,
-            ln_kappas=diagnosis.ln_kappa,
-            initial_potential=diagnosis.potential[0],
+        terms = npg.bound_of(
+            diagnosis,
             horizon=case.lmdp.horizon,
             learning_rate=eta,
             regularisation=lam,

@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from rampup import conductor, config
-from rampup.cli import main
 from rampup.conductor import begin, conduct
 from rampup.problems import make
 from rampup.runs import checkpoint
@@ -97,19 +96,6 @@ def half_way(finished, tmp_path):
     path = tmp_path / "half"
     assert conduct(begin(tiny(), path), should_stop=stop_after(finished[1] // 2), checkpoint_seconds=0) is None
     return path
-
-
-@pytest.fixture
-def called(monkeypatch, capsys):
-    """Call the command line in this process; return exit code, output and complaints."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rampup", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capsys.readouterr()
-
-    return call
 
 
 def only_line(code, output, complaint):
