@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
 
-.PHONY: run test test-slow check fix clean
+.PHONY: run test test-slow check fix docs examples clean
 .DELETE_ON_ERROR:
 
 run: $(READY)
@@ -23,6 +23,17 @@ check: $(READY)
 fix: $(READY)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+
+# The site, into build/site; the page of commands is written anew first.
+docs: $(READY)
+	@$(VENV)/bin/python scripts/commands_page.py
+	@NO_MKDOCS_2_WARNING=true $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "Open build/site/index.html in a browser; the search needs a server: $(VENV)/bin/mkdocs serve"
+
+# Runs tutorial and notebooks of docs/ and writes what came out into them; a few minutes.
+examples: $(READY)
+	@$(VENV)/bin/python scripts/run_tutorial.py
+	@$(VENV)/bin/python scripts/run_notebooks.py
 
 $(READY): pyproject.toml constraints.txt rampup_gymnasium.pth scripts/setup.sh
 	@bash scripts/setup.sh "$(PYTHON)" "$(VENV)"

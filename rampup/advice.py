@@ -72,6 +72,7 @@ def advise(
     features: str = "one_hot",
     policies: Mapping[str, PolicyFn] | None = None,
     warmups: Sequence[tuple[dict[str, float], Problem]] | None = None,
+    reference_for: Callable[[Problem], PolicyFn] | None = None,
     budget: float = BUDGET,
     seed: int = 0,
     on_progress: OnProgress | None = None,
@@ -82,6 +83,7 @@ def advise(
         features: in whose span kappa is taken; one_hot, the paper's theory, is for best choice only.
         policies: further samplers, by name.
         warmups: small problems to try, each with the parameters in which it differs; by default several sizes.
+        reference_for: gives the policy that kappa is taken against in a problem; by default the problem's own.
         budget: samples beyond which a plan is hopeless.
     """
     require_double_precision()
@@ -91,9 +93,10 @@ def advise(
     tell = on_progress or (lambda *_: None)
     small = list(warmups) if warmups is not None else smaller_problems(problem)
     if isinstance(problem, BCP):
-        candidates = _exact_candidates(problem, as_features(features, problem), given, small)
+        candidates = _exact_candidates(problem, features, given, small, reference_for)
     else:
-        candidates = _sampled_candidates(problem, as_features(features, problem), given, small, seed, tell)
+        references = reference_for or default_reference
+        candidates = _sampled_candidates(problem, as_features(features, problem), given, small, references, seed, tell)
     return _verdict(problem, candidates, math.log(budget)) | {"features": features, "budget": budget}
 
 
@@ -141,7 +144,9 @@ def _scaled(number: jax.Array, part: float) -> float:
 
 def _label(changes: Mapping[str, float]) -> str:
     """A name for a small problem: size:10 where one number says it, else size:10,1,2.5."""
-    return "size:" + ",".join(f"{value:g}" for value in changes.values())
+    return "size:" + ",".join(
+        f"{value:g}" if isinstance(value, int | float) else str(value) for value in changes.values()
+    )
 
 
 def _ln_samples(horizon: int, ln_kappa: float, small: Problem | None = None, ln_kappa_warmup: float = 0.0) -> float:
@@ -152,11 +157,12 @@ def _ln_samples(horizon: int, ln_kappa: float, small: Problem | None = None, ln_
 
 def _exact_candidates(
     problem: BCP,
-    features: Features,
+    features: str,
     policies: Mapping[str, PolicyFn],
     small: Sequence[tuple[dict[str, float], Problem]],
+    reference_for: Callable[[Problem], PolicyFn] | None,
 ) -> list[Candidate]:
-    """Best choice: the grafted sampler against the optimal policy at theta = 0, by exact recursion."""
+    """Best choice: the grafted sampler against the optimal policy, or another, at theta = 0, by exact recursion."""
     n = problem.horizon
     series = [(changes, one, np.asarray(one.record_probs)) for changes, one in small if isinstance(one, BCP)]
     tables = [exact_bcp.naive_policy(n)]
@@ -164,12 +170,10 @@ def _exact_candidates(
         exact_bcp.threshold_policy(n, theory.odds_threshold(probs) * n // one.horizon) for _, one, probs in series
     ]
     tables += [exact_bcp.tabulated(policy_fn, n) for policy_fn in policies.values()]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tables)
-    # Rounding may leave the logarithm of 1 just below zero.
-    ln_kappas = np.maximum(np.asarray(_exact_ln_kappas(problem, features, stacked)), 0.0).tolist()
+    ln_kappas = _exact_ln_kappas(problem, features, tables, reference_for)
     candidates = [_exact("naive", ln_kappas[0], n)]
     for (changes, one, probs), ln_kappa in zip(series, ln_kappas[1:], strict=False):
-        own = theory.ln_k_naive(probs, theory.odds_threshold(probs))
+        own = _warmup_ln_kappa(one, probs, features, reference_for)
         candidates.append(
             Candidate(_label(changes), ln_kappa, [ln_kappa] * 2, _ln_samples(n, ln_kappa, one, own), changes, own)
         )
@@ -181,11 +185,36 @@ def _exact(sampler: str, ln_kappa: float, horizon: int) -> Candidate:
     return Candidate(sampler, ln_kappa, [ln_kappa] * 2, _ln_samples(horizon, ln_kappa))
 
 
+def _warmup_ln_kappa(
+    small: BCP, probs: np.ndarray, features: str, reference_for: Callable[[Problem], PolicyFn] | None
+) -> float:
+    """ln kappa of naive sampling in a small problem; in closed form where the reference is optimal (Theorem 2)."""
+    if reference_for is None:
+        return theory.ln_k_naive(probs, theory.odds_threshold(probs))
+    return _exact_ln_kappas(small, features, [exact_bcp.naive_policy(small.horizon)], reference_for)[0]
+
+
+def _exact_ln_kappas(
+    problem: BCP,
+    features: str,
+    samplers: Sequence[exact_bcp.BCPPolicy],
+    reference_for: Callable[[Problem], PolicyFn] | None,
+) -> list[float]:
+    """ln kappa of samplers against the reference, or against the optimal policy where there is none."""
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *samplers)
+    wanted = None if reference_for is None else exact_bcp.tabulated(reference_for(problem), problem.horizon)
+    found = _exact_conditions(problem, as_features(features, problem), stacked, wanted)
+    # Rounding may leave the logarithm of 1 just below zero.
+    return np.maximum(np.asarray(found), 0.0).tolist()
+
+
 @jax.jit
-def _exact_ln_kappas(problem: BCP, features: Features, samplers: exact_bcp.BCPPolicy) -> jax.Array:
+def _exact_conditions(
+    problem: BCP, features: Features, samplers: exact_bcp.BCPPolicy, wanted: exact_bcp.BCPPolicy | None
+) -> jax.Array:
     probs = problem.record_probs
     at_zero = exact_bcp.naive_policy(problem.horizon)
-    target = exact_bcp.on_policy(probs, exact_bcp.optimum(probs).policy)
+    target = exact_bcp.on_policy(probs, exact_bcp.optimum(probs).policy if wanted is None else wanted)
 
     def of_sampler(sampler):
         return exact_bcp.relative_condition(features, at_zero, target, exact_bcp.grafted(probs, sampler)).ln
@@ -198,19 +227,20 @@ def _sampled_candidates(
     features: Features,
     policies: Mapping[str, PolicyFn],
     small: Sequence[tuple[dict[str, float], Problem]],
+    reference_for: Callable[[Problem], PolicyFn],
     seed: int,
     tell: OnProgress,
 ) -> list[Candidate]:
     """Any other problem: the same by playing episodes, the reference policy in place of the optimal one."""
     key = jax.random.key(seed)
-    reference_fn, naive = default_reference(problem), Naive(problem.num_actions)
+    reference_fn, naive = reference_for(problem), Naive(problem.num_actions)
     total = 1 + len(small) + len(policies)
     tell("naive", 0, total)
     candidates = [_sampled("naive", problem, features, key, reference_fn, naive)]
     for changes, one in small:
         tell(_label(changes), len(candidates), total)
         taught = _taught_by(one, problem, features, seed)
-        own = _sampled("naive", one, features, key, default_reference(one), Naive(one.num_actions)).ln_kappa
+        own = _sampled("naive", one, features, key, reference_for(one), Naive(one.num_actions)).ln_kappa
         found = _sampled(_label(changes), problem, features, key, reference_fn, taught)
         samples = _ln_samples(problem.horizon, found.ln_kappa, one, own)
         candidates.append(Candidate(found.sampler, found.ln_kappa, found.ln_kappa_interval, samples, changes, own))
@@ -252,7 +282,7 @@ def _taught_by(small: Problem, problem: Problem, features: Features, seed: int) 
     if isinstance(small, OKD):
         # A few hundredths of success make no difference to where the policy goes.
         return exact_okd.optimum(small, tolerance=0.03)
-    settings = Settings(record_every=150, effort=Effort(episodes=256, rows_per_feature=2, groups=2, replicates=2))
+    settings = Settings(record_every=150, effort=Effort(episodes=256, groups=2, replicates=2))
     learned = train([Run("warmup", (Stage(small, 150),), seed)], features, settings)[0]
     return LogLinear(problem, features, jnp.asarray(learned.theta))
 

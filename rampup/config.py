@@ -70,7 +70,6 @@ class EffortConfig(_Model):
     """How many episodes a sampled inspection plays."""
 
     episodes: Episodes = 1024
-    rows_per_feature: Episodes = 20
     groups: Episodes = 8
     replicates: Episodes = 16
 
@@ -170,9 +169,14 @@ def load(name: str, *, preset: str = "paper", overrides: Sequence[str] = ()) -> 
     return checked(document, source)
 
 
+def is_file_name(name: str) -> bool:
+    """Whether an experiment is given as a file, not by name."""
+    return name.endswith((".yaml", ".yml")) or "/" in name
+
+
 def _document(name: str) -> tuple[str, dict[str, Any]]:
     """Where an experiment comes from, and what is written there."""
-    if name.endswith((".yaml", ".yml")) or "/" in name:
+    if is_file_name(name):
         try:
             return name, _mapping(name, _parsed(name, Path(name).read_text(encoding="utf-8")))
         except OSError as error:

@@ -62,15 +62,22 @@ class Diagnosis(NamedTuple):
     ln_kappa: Real
 
 
+def losses(target: Moments, sampler: Moments, direction: Theta, *, radius: Real | float) -> tuple[Real, Real]:
+    """Excess risk and transfer error of a direction, set beside the best one in the ball (Def. 4)."""
+    best = in_ball(sampler.fisher, sampler.cross, radius).direction
+    # Neither is negative in exact arithmetic; near a minimum the terms of a loss cancel to rounding.
+    excess_risk = jnp.maximum(loss(sampler, direction) - loss(sampler, best), 0.0)
+    return excess_risk, jnp.maximum(loss(target, best), 0.0)
+
+
 def diagnose(at: Snapshot, direction: Theta, *, radius: Real | float) -> Diagnosis:
-    """Set a direction beside the best one in the ball, under the sampler and under the target (Def. 4)."""
-    best = in_ball(at.sampler.fisher, at.sampler.cross, radius).direction
+    """What Theorem 1 asks of an update that goes in a direction."""
+    excess_risk, transfer_error = losses(at.target, at.sampler, direction, radius=radius)
     return Diagnosis(
         gap=at.target_value - at.value,
         potential=at.potential,
         fitting_error=fitting_error(at.target, direction),
-        # Neither is negative in exact arithmetic; near a minimum the terms of a loss cancel to rounding.
-        excess_risk=jnp.maximum(loss(at.sampler, direction) - loss(at.sampler, best), 0.0),
-        transfer_error=jnp.maximum(loss(at.target, best), 0.0),
+        excess_risk=excess_risk,
+        transfer_error=transfer_error,
         ln_kappa=at.ln_kappa,
     )

@@ -2,12 +2,14 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from rampup import arguments
@@ -16,6 +18,8 @@ from rampup.problems.bcp import BCP
 from rampup.types import Real, Theta
 
 Row = Float[Array, " var"]
+Rows = Float[Array, "row var"]
+Numbers = Float[Array, "..."]
 
 
 class Features(eqx.Module):
@@ -30,6 +34,14 @@ class Features(eqx.Module):
     @abstractmethod
     def dot(self, theta: Theta, variables: Row) -> Real:
         """Return theta . phi, cheaper than through phi where the structure allows."""
+
+    @abstractmethod
+    def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
+        """Return the sum of w phi over rows."""
+
+    @abstractmethod
+    def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
+        """Return the sum of w phi phi' over rows."""
 
 
 class Polynomial(Features):
@@ -55,16 +67,41 @@ class Polynomial(Features):
         return product
 
     def dot(self, theta: Theta, variables: Row) -> Real:
-        # Contract the slowest variable first: each step divides the length by its degree.
+        # Contract the fastest variable first: each step divides the length by its degree.
         rest = theta
-        for value, degree in zip(variables[::-1], self.degrees[::-1], strict=True):
-            # A sum of products rather than a dot: XLA fuses it into one loop over lanes.
-            basis, parts = BASES[self.basis](value, degree), rest.reshape(degree, -1)
-            rest = sum((basis[k] * parts[k] for k in range(1, degree)), start=basis[0] * parts[0])
+        for value, degree in zip(variables, self.degrees, strict=True):
+            rest = SUMS[self.basis](value, [rest.reshape(-1, degree)[:, k] for k in range(degree)])
         return rest[0]
 
+    def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
+        return self._moments(weights, variables, self.degrees)
 
-def monomials(value: Real, degree: int) -> Float[Array, " degree"]:
+    def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
+        """Products of basis polynomials are sums of ones of up to twice the degree, of which there are far fewer."""
+        lengths = [2 * degree - 1 for degree in self.degrees]
+        moments = self._moments(weights, variables, lengths).reshape(lengths[::-1])
+        for degree in self.degrees[::-1]:
+            # Takes the foremost axis away and adds two at the end: after all, both degrees of every variable.
+            moments = jnp.tensordot(moments, jnp.asarray(PRODUCTS[self.basis](degree), moments.dtype), axes=(0, 2))
+        count = len(self.degrees)
+        return moments.transpose([*range(0, 2 * count, 2), *range(1, 2 * count, 2)]).reshape(self.size, self.size)
+
+    def _moments(
+        self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
+    ) -> Float[Array, " product"]:
+        """The sums of w times each product of basis polynomials, as one product of two matrices."""
+        powers = [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
+        half = len(powers) // 2
+        fast, slow = (reduce(_all_products, part, weights[None, :] ** 0) for part in (powers[:half], powers[half:]))
+        return (slow @ (weights[None, :] * fast).T).ravel()
+
+
+def _all_products(products: Float[Array, "product row"], powers: Float[Array, "degree row"]) -> Array:
+    """Every product so far times every power, the powers running slowest."""
+    return (powers[:, None, :] * products[None, :, :]).reshape(-1, products.shape[-1])
+
+
+def monomials(value: Numbers, degree: int) -> Float[Array, "degree ..."]:
     """1, z, .., z^(degree-1)."""
     powers = [jnp.ones_like(value)]
     for _ in range(degree - 1):
@@ -72,7 +109,7 @@ def monomials(value: Real, degree: int) -> Float[Array, " degree"]:
     return jnp.stack(powers)
 
 
-def legendre(value: Real, degree: int) -> Float[Array, " degree"]:
+def legendre(value: Numbers, degree: int) -> Float[Array, "degree ..."]:
     """The Legendre polynomials P_0 .. P_(degree-1) shifted to [0, 1], by their three-term recurrence."""
     z = 2.0 * value - 1.0
     polynomials = [jnp.ones_like(value), z]
@@ -81,7 +118,36 @@ def legendre(value: Real, degree: int) -> Float[Array, " degree"]:
     return jnp.stack(polynomials[:degree])
 
 
-BASES: dict[str, Callable[[Real, int], Float[Array, " degree"]]] = {"monomial": monomials, "legendre": legendre}
+def monomial_sum(value: Real, coefficients: Sequence[Array]) -> Array:
+    """The sum of coefficients times monomials, by Horner's rule."""
+    return reduce(lambda total, coefficient: total * value + coefficient, coefficients[::-1])
+
+
+def legendre_sum(value: Real, coefficients: Sequence[Array]) -> Array:
+    """The sum of coefficients times Legendre polynomials."""
+    polynomials = legendre(value, len(coefficients))
+    return sum(
+        (coefficients[k] * polynomials[k] for k in range(1, len(coefficients))), start=coefficients[0] * polynomials[0]
+    )
+
+
+def monomial_products(degree: int) -> np.ndarray:
+    """Entry (a, b, k): how much of z^k is in z^a z^b."""
+    a, b = np.indices((degree, degree))
+    return np.eye(2 * degree - 1)[a + b]
+
+
+def legendre_products(degree: int) -> np.ndarray:
+    """Entry (a, b, k): how much of P_k is in P_a P_b."""
+    table = np.zeros((degree, degree, 2 * degree - 1))
+    for a, b in np.ndindex(degree, degree):
+        table[a, b, : a + b + 1] = np.polynomial.legendre.legmul(np.eye(degree)[a], np.eye(degree)[b])[: a + b + 1]
+    return table
+
+
+SUMS: dict[str, Callable[[Real, Sequence[Array]], Array]] = {"monomial": monomial_sum, "legendre": legendre_sum}
+PRODUCTS: dict[str, Callable[[int], np.ndarray]] = {"monomial": monomial_products, "legendre": legendre_products}
+BASES: dict[str, Callable[[Numbers, int], Float[Array, "degree ..."]]] = {"monomial": monomials, "legendre": legendre}
 
 
 class OneHot(Features):
@@ -112,6 +178,12 @@ class OneHot(Features):
     def dot(self, theta: Theta, variables: Row) -> Real:
         return theta[self.place(variables)]
 
+    def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
+        return jnp.zeros(self.size, weights.dtype).at[jax.vmap(self.place)(variables)].add(weights)
+
+    def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
+        return jnp.diag(self.combination(weights, variables))
+
 
 class UserFeatures(Features):
     """A feature map given as a function of the variables of one action."""
@@ -124,6 +196,13 @@ class UserFeatures(Features):
 
     def dot(self, theta: Theta, variables: Row) -> Real:
         return theta @ self.function(variables)
+
+    def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
+        return weights @ jax.vmap(self.function)(variables)
+
+    def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
+        rows = jax.vmap(self.function)(variables)
+        return (weights[:, None] * rows).T @ rows
 
 
 def user_features(function: Callable[[Row], Float[Array, " feat"]], num_variables: int) -> UserFeatures:
@@ -150,6 +229,11 @@ def as_features(spec: Any, problem: Problem) -> Features:
     if not degree.isdecimal() or int(degree) < 1:
         raise ValueError(f"`features` {name} needs a degree of at least 1, as in '{name}:3', got {spec!r}.")
     return Polynomial(problem.degrees(int(degree)), name)
+
+
+def better_conditioned(features: Features) -> Features:
+    """Features that span the same functions in a basis that is easier on arithmetic."""
+    return Polynomial(features.degrees, "legendre") if isinstance(features, Polynomial) else features
 
 
 def check_fits(features: Features, problem: Problem) -> None:

@@ -22,7 +22,19 @@ def of_mean(values: np.ndarray) -> list[float]:
 
 def of_rate(successes: np.ndarray) -> list[float]:
     """Wilson's interval of a success rate, which holds near 0 and 1 too."""
-    count, rate = len(successes), float(np.mean(successes))
+    return wilson(float(np.mean(successes)), len(successes))
+
+
+def of_returns(mean: float, error: float, count: int) -> list[float]:
+    """The interval of a mean return with its standard error: Wilson's where episodes only succeed or fail."""
+    # Of all numbers in [0, 1] with this mean, only zeros and ones have so large a variance.
+    if math.isclose(error**2 * (count - 1), mean * (1 - mean), rel_tol=1e-6, abs_tol=1e-12):
+        return wilson(mean, count)
+    return normal(mean, error)
+
+
+def wilson(rate: float, count: int) -> list[float]:
+    """Wilson's interval of the success rate of so many trials."""
     shrink = 1 + Z**2 / count
     middle = (rate + Z**2 / (2 * count)) / shrink
     half = Z / shrink * math.sqrt(rate * (1 - rate) / count + Z**2 / (4 * count**2))

@@ -97,21 +97,43 @@ def of_rows(
     return _largest_ratio(_Factors(*factors), is_missed, log_target, log_sampler, jnp.asarray(tolerance))
 
 
-def of_factors(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat"]) -> Kappa:
-    """Kappa from square factors R with R'R = Sigma, as sampling gives them: known to rounding, with no weights left.
+def of_grams(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat"]) -> Kappa:
+    """Kappa from the matrices themselves, as sampling gives them: known to rounding, in a basis that is not too bad.
 
-    A direction in which the sampler's factor is below rounding was not seen; if the target's is above it there, kappa
-    is infinite.
+    A direction in which the sampler's matrix is at the level of rounding was not seen; if the target's is largest there
+    against it, kappa is infinite.
     """
-    tolerance = len(target) * jnp.finfo(target.dtype).eps
-    _, sizes, directions = jnp.linalg.svd(sampler)
-    is_seen = sizes > tolerance * sizes[0]
-    along = target @ directions.T
-    noise = tolerance * jnp.linalg.norm(target)
-    is_missed = jnp.any(~is_seen & (jnp.linalg.norm(along, axis=0) > noise))
-    whitened = jnp.where(is_seen[None, :], along / jnp.where(is_seen, sizes, 1.0)[None, :], 0.0)
-    ln = 2 * jnp.log(jnp.linalg.norm(whitened, ord=2))
-    return Kappa(jnp.where(is_missed, jnp.inf, ln), jnp.sum(is_seen), jnp.asarray(tolerance))
+    # Scaled to a unit diagonal, the sum of many outer products is known to about this.
+    noise = 4 * len(target) * float(jnp.finfo(target.dtype).eps)
+    diagonal = jnp.diagonal(sampler)
+    scale = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0))
+    seen, wanted = (matrix / (scale[:, None] * scale[None, :]) for matrix in (sampler, target))
+    factor = jnp.linalg.cholesky(seen + noise * jnp.eye(len(target)))
+    half = jax.scipy.linalg.solve_triangular(factor, wanted, lower=True)
+    whitened = jax.scipy.linalg.solve_triangular(factor, half.T, lower=True)
+    direction = jax.scipy.linalg.solve_triangular(factor, _top_direction(whitened), lower=True, trans=1)
+    top, bottom = (direction @ matrix @ direction for matrix in (wanted, seen))
+    # Below ten times the error that was added, what is left of the sampler's matrix is mostly error.
+    is_missed = bottom <= 10 * noise * jnp.sum(direction**2)
+    rank = jnp.sum(jnp.diagonal(factor) ** 2 > 10 * noise)
+    ln = jnp.log(top) - jnp.log(jnp.where(is_missed, 1.0, bottom))
+    return Kappa(jnp.where(is_missed & (top > 0), jnp.inf, ln), rank, jnp.asarray(noise))
+
+
+def _top_direction(matrix: Float[Array, "feat feat"]) -> Float[Array, " feat"]:
+    """The direction in which a positive semi-definite matrix is largest, by squaring it: products, no decomposition."""
+
+    def square(_, power):
+        squared = power @ power
+        total = jnp.trace(squared)
+        return squared / jnp.where(total > 0, total, 1.0)
+
+    total = jnp.trace(matrix)
+    # The 1024th power: other directions matter only if they are larger than 99% of the largest.
+    power = jax.lax.fori_loop(0, 10, square, matrix / jnp.where(total > 0, total, 1.0))
+    column = power[:, jnp.argmax(jnp.diagonal(power))]
+    length = jnp.linalg.norm(column)
+    return jnp.where(length > 0, column / jnp.where(length > 0, length, 1.0), 0.0)
 
 
 def _largest_ratio(

@@ -1,5 +1,8 @@
 """The log-linear policy pi_theta(a|s) ~ exp(theta . phi(s,a)) as functions of theta and the variables of a state."""
 
+from itertools import accumulate
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +10,7 @@ from jaxtyping import Array, Float
 
 from rampup.features import Features, OneHot, Polynomial
 from rampup.problems.base import Problem
-from rampup.types import Action, LogProbs, Observation, Real, Theta, Variables
+from rampup.types import Action, LogProbs, Observation, Probs, Real, Theta, Variables
 
 
 def phi(features: Features, variables: Variables) -> Float[Array, "action feat"]:
@@ -16,12 +19,46 @@ def phi(features: Features, variables: Variables) -> Float[Array, "action feat"]
     return jnp.pad(rows, ((1, 0), (0, 0))) if len(rows) == 1 else rows
 
 
+class Shares(NamedTuple):
+    """How a policy acts in a state: each action's part of a total."""
+
+    parts: Float[Array, " action"]
+    total: Real
+
+    @property
+    def probs(self) -> Probs:
+        """The probabilities of the actions."""
+        return self.parts / self.total
+
+
+def logits(features: Features, theta: Theta, variables: Variables) -> Float[Array, " row"]:
+    """Return theta . phi of every row of variables."""
+    if len(variables) == 1:
+        return features.dot(theta, variables[0])[None]
+    return jax.vmap(lambda row: features.dot(theta, row))(variables)
+
+
+def shares(logits: Float[Array, " row"]) -> Shares:
+    """How one acts by logits of the actions, or by accept's alone, when reject's is zero."""
+    if len(logits) == 1:
+        small = jnp.exp(-jnp.abs(logits[0]))
+        return Shares(jnp.where(jnp.stack([logits[0] <= 0, logits[0] > 0]), 1.0, small), 1 + small)
+    parts = jnp.exp(logits - jnp.max(logits))
+    return Shares(parts, jnp.sum(parts))
+
+
+def log_shares(logits: Float[Array, " row"]) -> LogProbs:
+    """ln of the probabilities by which one acts by these logits, however small they are."""
+    if len(logits) == 1:
+        ln_total = jnp.log1p(jnp.exp(-jnp.abs(logits[0])))
+        return jnp.stack([jnp.minimum(-logits[0], 0.0), jnp.minimum(logits[0], 0.0)]) - ln_total
+    shifted = logits - jnp.max(logits)
+    return shifted - jnp.log(jnp.sum(jnp.exp(shifted)))
+
+
 def log_probs(features: Features, theta: Theta, variables: Variables) -> LogProbs:
     """Return ln pi_theta(a|s) of every action a."""
-    logits = jax.vmap(lambda row: features.dot(theta, row))(variables)
-    if len(logits) == 1:
-        return jnp.concatenate([jax.nn.log_sigmoid(-logits), jax.nn.log_sigmoid(logits)])
-    return jax.nn.log_softmax(logits)
+    return log_shares(logits(features, theta, variables))
 
 
 def score(features: Features, theta: Theta, variables: Variables, action: Action) -> Theta:
@@ -37,9 +74,25 @@ def entropy(log_probs: LogProbs) -> Real:
 
 def choose(log_probs: LogProbs, uniform: Real) -> Action:
     """Return the action in whose share of [0, 1) the uniform number falls."""
-    shares = jnp.cumsum(jnp.exp(log_probs))
-    # The last share is closed by force: rounding may leave the sum just below 1.
-    return jnp.sum(uniform >= shares[:-1])
+    return choose_by(Shares(jnp.exp(log_probs), jnp.ones_like(uniform)), uniform)
+
+
+# Sums of so few shares are written out, which fuses into one loop over lanes; of more they are a program of their own.
+_FEW_ACTIONS = 64
+
+
+def choose_by(shares: Shares, uniform: Real) -> Action:
+    """The same, given the shares; rounding may leave their sum below the total, so the last has no end."""
+    mark = uniform * shares.total
+    if len(shares.parts) > _FEW_ACTIONS:
+        return jnp.sum(mark >= jnp.cumsum(shares.parts)[:-1], dtype=jnp.int32)
+    edges = accumulate(shares.parts[:-1])
+    return sum(((mark >= edge).astype(jnp.int32) for edge in edges), start=jnp.zeros((), jnp.int32))
+
+
+def of_action(numbers: Probs, action: Action) -> Real:
+    """The number that belongs to an action: a sum instead of a look-up, which lanes cannot do side by side."""
+    return jnp.sum(jnp.where(jnp.arange(len(numbers), dtype=action.dtype) == action, numbers, 0.0))
 
 
 class LogLinear(eqx.Module):

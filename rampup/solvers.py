@@ -26,38 +26,80 @@ class Solution(NamedTuple):
     is_active: Bool[Array, "*batch"]
 
 
-def in_ball(fisher: Matrix, gradient: Vector, radius: Radius) -> Solution:
-    """Solve the trust-region subproblem exactly: Newton's method on the secular equation, by Cholesky factors."""
+def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | float = 0.0) -> Solution:
+    """Solve the trust-region subproblem exactly: Newton's method on the secular equation, by Cholesky factors.
+
+    Args:
+        guess: a multiplier to start from, as that of a similar problem; any number leads to the same solution.
+    """
     radius = jnp.broadcast_to(jnp.asarray(radius, gradient.dtype), gradient.shape[:-1])
     size, gradient_size = jnp.linalg.norm(fisher, axis=(-2, -1)), jnp.linalg.norm(gradient, axis=-1)
     least = jnp.maximum(gradient_size / radius - size, 0.0)
-    noise, step = _first_step(fisher, gradient, least)
-    # Rescaling a step that misses the radius by this much changes the residual by rounding only.
-    rounding = noise * (size * radius + gradient_size)
+    start = jnp.maximum(jnp.broadcast_to(jnp.asarray(guess, gradient.dtype), least.shape), least)
+    # Forming a sum of outer products leaves an error of a few units in the last place for each feature.
+    noise = jnp.full_like(least, 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps))
 
-    def is_met(multiplier, step):
-        is_inside = (step.length <= radius) & (multiplier * radius <= rounding)
-        return is_inside | (jnp.abs(step.length - radius) * gradient_size <= rounding * radius)
-
-    def newton(carry):
-        count, multiplier, step, is_done = carry
-        rise = step.length**2 / jnp.where(step.drop > 0, step.drop, 1.0) * (step.length - radius) / radius
-        multiplier = jnp.where(is_done, multiplier, jnp.maximum(multiplier + rise, least))
+    def try_at(multiplier: Number, noise: Number) -> tuple[_Trial, Number]:
+        """Where the secular equation seems to hold, and the step there; met if rounding hides what is missing."""
         step = _step(fisher, gradient, multiplier, noise)
-        return count + 1, multiplier, step, is_done | is_met(multiplier, step)
+        rounding = rounding_at(noise)
+        is_inside = (step.length <= radius) & (multiplier * radius <= rounding)
+        rise = jnp.where(is_inside, 0.0, jnp.maximum(_rise(step, radius), least - multiplier))
+        vector = step.vector - rise[..., None] * step.fall
+        error = rise**2 * jnp.linalg.norm(step.fall, axis=-1)
+        miss = jnp.abs(jnp.linalg.norm(vector, axis=-1) - radius) / radius * gradient_size
+        is_met = is_inside | (jnp.maximum(error, miss) <= rounding)
+        # A longer sum, or another machine's order of adding, may leave more error: then the factor fails and is tried
+        # again with more. Beyond this the matrix is not positive semi-definite by any rounding, or not finite at all.
+        fails = ~jnp.isfinite(step.length)
+        trial = _Trial(jnp.where(fails, multiplier, multiplier + rise), vector, is_met | (fails & (noise > 1e-6)))
+        return trial, jnp.where(fails, 30 * noise, noise)
 
-    start = jnp.zeros((), int), least, step, is_met(least, step)
-    # 1/length is concave in the multiplier: from below, Newton rises to the root monotonically, a few steps for each
-    # order of magnitude in the curvature that it has to cross, and far fewer than this in the worst matrices tested.
-    final = jax.lax.while_loop(lambda carry: (carry[0] < 100) & ~jnp.all(carry[-1]), newton, start)
-    _, multiplier, step, _ = final
+    def rounding_at(noise: Number) -> Number:
+        """What rounding leaves of the equation, in its own units."""
+        return noise * (size * radius + gradient_size)
+
+    def again(carry):
+        count, trial, noise = carry
+        found = try_at(trial.multiplier, noise)
+        return count + 1, *jax.tree.map(lambda new, old: _where(trial.is_met, old, new), found, (trial, noise))
+
+    # 1/length is concave in the multiplier: from above, Newton falls below the root, and from below it rises to it, a
+    # few steps for each order of magnitude in the curvature that it has to cross, and far fewer than this in the worst
+    # matrices tested.
+    opening = jnp.zeros((), int), _Trial(start, jnp.zeros_like(gradient), jnp.zeros(least.shape, bool)), noise
+    _, trial, noise = jax.lax.while_loop(lambda carry: (carry[0] < 100) & ~jnp.all(carry[1].is_met), again, opening)
+    rounding = rounding_at(noise)
     # A multiplier at rounding level belongs to a step inside the ball.
-    is_active = multiplier * radius > rounding
-    multiplier = jnp.where(is_active, multiplier, 0.0)
-    is_rescaled = is_active | (step.length > radius)
-    stretch = jnp.where(is_rescaled, radius / jnp.where(step.length > 0, step.length, 1.0), 1.0)
-    direction = step.vector * stretch[..., None]
+    is_active = (trial.multiplier * radius > rounding) & (gradient_size > 0)
+    multiplier = jnp.where(is_active, trial.multiplier, 0.0)
+    length = jnp.linalg.norm(trial.vector, axis=-1)
+    stretch = jnp.where(is_active | (length > radius), radius / jnp.where(length > 0, length, 1.0), 1.0)
+    direction = trial.vector * stretch[..., None]
     return Solution(direction, multiplier, _residual(fisher, gradient, direction, multiplier), is_active)
+
+
+class _Trial(NamedTuple):
+    multiplier: Number
+    vector: Vector
+    is_met: Bool[Array, "*batch"]
+
+
+def _rise(step: "_Step", radius: Number) -> Number:
+    """How far the multiplier seems to be from the root of 1/length = 1/radius: by a parabola, or by its tangent."""
+    length = jnp.where(step.length > 0, step.length, 1.0)
+    slope = step.drop / length**3
+    bend = 3 * (step.drop**2 / length**5 - jnp.sum(step.fall**2, axis=-1) / length**3)
+    gap = 1 / radius - 1 / length
+    square = slope**2 + 2 * bend * gap
+    by_tangent = gap / jnp.where(slope > 0, slope, 1.0)
+    # A parabola that never reaches the radius, or reaches it only far away, says nothing.
+    by_parabola = 2 * gap / (slope + jnp.sqrt(jnp.maximum(square, 0.0)))
+    return jnp.where((square > slope**2 / 4) & (slope > 0), by_parabola, by_tangent)
+
+
+def _where(condition: Array, one: Array, other: Array) -> Array:
+    return jnp.where(condition.reshape(condition.shape + (1,) * (one.ndim - condition.ndim)), one, other)
 
 
 def ridge_project(fisher: Matrix, gradient: Vector, radius: Radius, *, ridge: float) -> Solution:
@@ -71,35 +113,12 @@ def ridge_project(fisher: Matrix, gradient: Vector, radius: Radius, *, ridge: fl
 
 
 class _Step(NamedTuple):
-    """g = (F + multiplier)^-1 b, its length, and g'(F + multiplier)^-1 g."""
+    """g = (F + multiplier)^-1 b, its length, (F + multiplier)^-1 g, by which it falls, and the product of both."""
 
     vector: Vector
     length: Number
+    fall: Vector
     drop: Number
-
-
-def _first_step(fisher: Matrix, gradient: Vector, multiplier: Number) -> tuple[Number, _Step]:
-    """Return the step, and the relative error of F's diagonal with which its factor exists.
-
-    Forming a sum of outer products leaves an error of a few units in the last place for each feature; a longer sum, or
-    another machine's order of adding, may leave more, and then the factor fails and is tried again with more.
-    """
-    noise = jnp.full_like(multiplier, 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps))
-
-    def fails(step):
-        return ~jnp.isfinite(step.length)
-
-    def again(carry):
-        noise, step = carry
-        noise = jnp.where(fails(step), 30 * noise, noise)
-        return noise, _step(fisher, gradient, multiplier, noise)
-
-    def goes_on(carry):
-        noise, step = carry
-        # Beyond this the matrix is not positive semi-definite by any rounding, or not finite at all.
-        return jnp.any(fails(step) & (noise < 1e-6))
-
-    return jax.lax.while_loop(goes_on, again, (noise, _step(fisher, gradient, multiplier, noise)))
 
 
 def _step(fisher: Matrix, gradient: Vector, multiplier: Number, noise: Number) -> _Step:
@@ -114,11 +133,13 @@ def _step(fisher: Matrix, gradient: Vector, multiplier: Number, noise: Number) -
     scaled = fisher / (scale[..., :, None] * scale[..., None, :])
     factor = jnp.linalg.cholesky(_raise_diagonal(scaled, raised))
 
-    def half_solve(vector):
-        return jax.scipy.linalg.solve_triangular(factor, (vector / scale)[..., None], lower=True)
+    def solve(vector):
+        half = jax.scipy.linalg.solve_triangular(factor, (vector / scale)[..., None], lower=True)
+        return jax.scipy.linalg.solve_triangular(factor, half, lower=True, trans=1)[..., 0] / scale
 
-    step = jax.scipy.linalg.solve_triangular(factor, half_solve(gradient), lower=True, trans=1)[..., 0] / scale
-    return _Step(step, jnp.linalg.norm(step, axis=-1), jnp.sum(half_solve(step)[..., 0] ** 2, axis=-1))
+    step = solve(gradient)
+    fall = solve(step)
+    return _Step(step, jnp.linalg.norm(step, axis=-1), fall, jnp.sum(step * fall, axis=-1))
 
 
 def _raise_diagonal(matrix: Matrix, by: Vector) -> Matrix:

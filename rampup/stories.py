@@ -1,7 +1,7 @@
 """From the words of a command line to what the theory has to tell, as plain numbers."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rampup import arguments, theory
-from rampup.advice import OnProgress, advise
+from rampup.advice import OnProgress, advise, smaller_problems
 from rampup.exact import bcp
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, as_features
@@ -21,7 +21,8 @@ from rampup.policy import largest_feature_norm
 from rampup.problems import make
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
-from rampup.references import policy_named
+from rampup.references import REFERENCE_NAMES, policy_named
+from rampup.types import PolicyFn
 
 
 def bcp_theory(n: int | None, series: Any, sampler_threshold: float | str, features: str) -> dict[str, Any]:
@@ -118,26 +119,43 @@ def advice(
     policies: Sequence[str],
     *,
     features: str | None,
+    reference: str | None = None,
+    own_warmup: dict[str, Any] | None = None,
     budget: float,
     seed: int,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
-    """Whether a curriculum pays on a problem, for all smaller sizes or for one."""
+    """Whether a curriculum pays on a problem, for all smaller sizes or for one.
+
+    Args:
+        reference: the policy that kappa is taken against, by name or from a file.
+        own_warmup: the parameters of a warm-up to try beside all smaller sizes.
+    """
     problem = make(name, **parameters)
-    warmups = None
+    warmups = smaller_problems(problem)
     if warmup_changes:
         warmups = [(warmup_changes, _smaller(problem, name, parameters, warmup_changes))]
+    elif own_warmup and own_warmup not in [changes for changes, _ in warmups]:
+        warmups.append((own_warmup, _smaller(problem, name, parameters, own_warmup)))
     answer = advise(
         problem,
         # The theory of best choice is about tables; the other problems have no finite one.
         features=features or ("one_hot" if name == "bcp" else PAPER_FEATURES[name]),
         policies={text: policy_named(problem, text) for text in policies},
         warmups=warmups,
+        reference_for=reference_named(name, reference),
         budget=budget,
         seed=seed,
         on_progress=on_progress,
     )
     return {"problem": name} | answer
+
+
+def reference_named(problem: str, reference: str | None) -> Callable[[Problem], PolicyFn] | None:
+    """A reference by name for every size of a problem; nothing for its own, about which the theory knows more."""
+    if reference in (None, REFERENCE_NAMES[problem]):
+        return None
+    return lambda one: policy_named(one, reference)
 
 
 def _smaller(problem: Problem, name: str, parameters: dict[str, Any], changes: dict[str, Any]) -> Problem:

@@ -19,6 +19,7 @@ Variables: TypeAlias = Float[Array, "row var"]
 
 Theta: TypeAlias = Float[Array, " feat"]
 LogProbs: TypeAlias = Float[Array, " action"]
+Probs: TypeAlias = Float[Array, " action"]
 
 PolicyFn: TypeAlias = Callable[[Observation], LogProbs]
 """A policy: log-probabilities of the actions, given what the player sees."""
@@ -30,6 +31,7 @@ __all__ = [
     "LogProbs",
     "Observation",
     "PolicyFn",
+    "Probs",
     "Real",
     "Reward",
     "Theta",

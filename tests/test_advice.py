@@ -155,7 +155,7 @@ def test_training_agrees_with_the_predicted_order_on_a_small_knapsack():
     label = "size:" + ",".join(f"{value:g}" for value in changes.values())
     samplers = {"naive": Naive(2), label: okd.optimum(small, tolerance=0.03)}
     features = rampup.as_features("monomial:2", problem)
-    effort = rampup.Effort(episodes=2048, rows_per_feature=2, groups=2, replicates=2)
+    effort = rampup.Effort(episodes=2048, groups=2, replicates=2)
     settings = rampup.Settings(num_lanes=50, record_every=10, effort=effort)
     measured = {}
     for sampler, policy in samplers.items():

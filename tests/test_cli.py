@@ -241,6 +241,39 @@ def test_the_contract_of_advise(tmp_path):
     assert {one["ln_kappa"] for one in found["candidates"][1:]} == {"inf"}
 
 
+def test_advice_about_an_experiment_takes_everything_from_it(tmp_path):
+    experiment = {
+        "name": "mine",
+        "problem": {"name": "bcp", "parameters": {"n": 30, "series": "random:7"}},
+        "warmup": {"parameters": {"n": 11}},
+        "features": "monomial:4",
+        "reference": "threshold:0.5",
+        "schemes": ["direct"],
+        "seeds": 1,
+        "trainer": {"iterations": 1, "warmup_iterations": 1, "learning_rate": 0.1},
+        "presets": {"quick": {"problem": {"parameters": {"n": 20}}}},
+    }
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(experiment))
+    found = answer("advise", path)
+    assert (found["problem"], found["features"]) == ("bcp", "monomial:4")
+    by_sampler = {one["sampler"]: one for one in found["candidates"]}
+    assert "size:11" in by_sampler
+    # The sampler that is the reference itself, at theta = 0, is as good as can be: kappa is that of the same states.
+    same = answer("advise", path, "--policy", "threshold:0.5", "--warmup", "n=11", "--features", "one_hot")
+    assert [one["sampler"] for one in same["candidates"]] == ["naive", "size:11", "threshold:0.5"]
+    assert same["features"] == "one_hot"
+    assert same["candidates"][2]["ln_kappa"] == min(one["ln_kappa"] for one in same["candidates"])
+    changed = answer("advise", path, "--preset", "quick", "--warmup", "n=11")
+    assert changed["candidates"][0]["ln_kappa"] < by_sampler["naive"]["ln_kappa"]
+    assert changed["candidates"] == answer("advise", path, "--set", "n=20", "--warmup", "n=11")["candidates"]
+
+
+def test_advice_about_a_shipped_experiment_is_that_about_its_problem():
+    found = answer("advise", "bcp-classical", "--warmup", "n=10")
+    assert found == answer("advise", "bcp", "--set", "n=100", "--features", "monomial:10", "--warmup", "n=10")
+
+
 def test_a_small_problem_is_learned_directly():
     found = answer("advise", "bcp", "--set", "n=8", "--policy", "threshold:3")
     assert (found["recommend"], found["warmup"]) == ("direct", None)
@@ -319,6 +352,11 @@ MISTAKES = [
     ),
     (["evaluate", *KNAPSACK, "--policy", "greedy", "--hindsight", "20000"], "`hindsight` must be at most 10000"),
     (["evaluate", *KNAPSACK, "--policy", "greedy", "--picture", "a.gif"], "`picture` must end in .png, .pdf, .svg"),
+    (["advise", "tsp"], "unknown problem or experiment 'tsp': known are bcp, okd, adw, adw-"),
+    (["advise", "bcp-clasical"], "unknown problem or experiment 'bcp-clasical': did you mean 'bcp-classical'?"),
+    (["advise", "absent.yaml"], "cannot read the experiment file 'absent.yaml'"),
+    (["advise", "bcp", "--preset", "quick"], "`--preset` is for experiments, and 'bcp' is a problem."),
+    (["advise", "bcp-classical", "--preset", "tiny"], "bcp-classical: unknown preset 'tiny': known are paper, quick."),
     (["advise", "bcp", "--set", "n=9", "--warmup", "n=10"], "`n` must be at most 9, got 10."),
     (["advise", "bcp", "--set", "n=9", "--budget", "0"], "`budget` must be a positive number, got 0.0."),
     (["advise", "bcp", "--set", "series=classical", "--series", "classical"], "`series` was given twice."),

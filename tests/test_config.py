@@ -154,7 +154,7 @@ def test_overrides_apply_in_order_and_leave_the_rest_alone():
         plain.trainer.model_copy(update={"iterations": 4})
     )
     assert config.load("bcp-classical") == plain
-    assert config.load("bcp-classical", preset="quick", overrides=["seeds=1"]).trainer.iterations == 400
+    assert config.load("bcp-classical", preset="quick", overrides=["seeds=1"]).iterations_of("curl") == 400
 
 
 def test_a_number_with_an_exponent_is_a_number_in_a_file_too(tmp_path):
@@ -326,7 +326,7 @@ for tiny in TINY.values():
         "estimator": "algorithm4",
         "solver": "ball",
         "record_every": 5,
-        "effort": {"episodes": 64, "rows_per_feature": 2, "groups": 2, "replicates": 2},
+        "effort": {"episodes": 64, "groups": 2, "replicates": 2},
     }
 
 

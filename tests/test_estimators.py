@@ -181,7 +181,7 @@ def test_sampled_inspections_are_unbiased():
         # The standard error given is the one seen.
         np.testing.assert_allclose(np.mean(found.value_error), np.std(found.value), rtol=0.15)
         # Kappa is not linear in what is sampled; with many states it comes near.
-        many = inspection.Effort(episodes=50, rows_per_feature=20_000)
+        many = inspection.Effort(episodes=40_000)
         condition = inspections(jax.random.split(jax.random.key(9), 1), *at, many)
         assert abs(condition.ln_kappa[0] - exact.ln_kappa) <= 5 * condition.ln_kappa_error[0]
         assert condition.ln_kappa_error[0] < 0.1

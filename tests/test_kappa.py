@@ -173,15 +173,15 @@ def test_more_coefficients_than_arrivals_is_no_trouble():
 def test_factors_agree_with_rows_and_know_infinity():
     rng = np.random.default_rng(0)
     target, sampler = (np.triu(rng.normal(size=(4, 4))) for _ in range(2))
-    found = kappa.of_factors(jnp.asarray(target), jnp.asarray(sampler))
+    found = kappa.of_grams(jnp.asarray(target.T @ target), jnp.asarray(sampler.T @ sampler))
     exact = 2 * np.log(np.linalg.norm(target @ np.linalg.inv(sampler), 2))
     np.testing.assert_allclose(found.ln, exact, rtol=1e-10)
     assert found.rank == 4
     sampler[:, 3] = 0
-    missed = kappa.of_factors(jnp.asarray(target), jnp.asarray(sampler))
+    missed = kappa.of_grams(jnp.asarray(target.T @ target), jnp.asarray(sampler.T @ sampler))
     assert (float(missed.ln), int(missed.rank)) == (np.inf, 3)
     target[:, 3] = 0
-    shared = kappa.of_factors(jnp.asarray(target), jnp.asarray(sampler))
+    shared = kappa.of_grams(jnp.asarray(target.T @ target), jnp.asarray(sampler.T @ sampler))
     exact = 2 * np.log(np.linalg.norm(target[:, :3] @ np.linalg.inv(sampler[:3, :3]), 2))
     assert float(shared.ln) >= exact - 1e-9
     assert np.isfinite(shared.ln)

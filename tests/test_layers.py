@@ -11,6 +11,8 @@ ROOT = Path(rampup.__file__).parent
 LAYERS = [
     ["gymnasium_plugin"],
     ["arguments", "types", "intervals"],
+    ["streams"],
+    ["lanes"],
     ["integer_programs"],
     ["problems"],
     ["features"],
@@ -23,8 +25,10 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report", "portrait"],
+    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report", "portrait", "provenance"],
     ["config", "experiments"],
+    ["plans"],
+    ["audit"],
     ["conductor"],
     ["cli"],
 ]

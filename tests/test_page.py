@@ -222,6 +222,53 @@ def test_theory_tells_kappa_where_the_final_phase_begins_and_ends(folder):
     assert "direct begins its final phase with an infinite kappa, curl with a finite one." in text
 
 
+def theory_of(second_line=None, **terms):
+    known = {"initial": 0.5, "smoothness": 200.0, "fitting": -0.25, "transfer": None, "statistical": None} | terms
+    bound = {"seed": 0, "updates": 20, "rows": 20, "gap": 0.125, "terms": known, "first_line": 200.25}
+    direct = {"sampler": "naive", "ln_kappa": "inf"}
+    return {
+        "predictions": {"direct": direct, "curl": {"sampler": "size:10", "ln_kappa": 0.209}},
+        "bounds": {"direct": bound | {"gap": None, "second_line": second_line}},
+    }
+
+
+def cells_of(text, kind, scheme):
+    """The texts of a scheme's row in a table of a kind."""
+    (table,) = re.findall(rf'<table class="{kind}">.*?</table>', text, re.DOTALL)
+    return [cell for _, cell in Page(table).cells(scheme)]
+
+
+def test_theory_tells_predictions_beside_what_is_measured(folder):
+    assert "predicted" not in page_of([folder])
+    folder.write_theory(theory_of())
+    text = page_of([folder])
+    assert cells_of(text, "kappas", "direct") == ["direct", "infinite", "infinite", "", "50.50", "49.90 to 51.10"]
+    assert cells_of(text, "kappas", "curl")[:3] == ["curl", "0.21", "3.50"]
+    assert "Predicted before any training" in text
+
+
+def test_theory_has_no_ranges_where_kappa_is_exact_and_seeds_agree(folder):
+    recorded(folder, lambda row: {"ln_kappa": 3.0, "ln_kappa_low": 3.0, "ln_kappa_high": 3.0})
+    text = page_of([folder])
+    assert cells_of(text, "kappas", "curl") == ["curl", "3.00", "3.00"]
+    assert "A range holds" not in text
+
+
+def test_the_terms_of_theorem_1_are_told_as_far_as_they_are_known(folder):
+    folder.write_theory(theory_of())
+    text = page_of([folder])
+    assert cells_of(text, "bounds", "direct") == ["direct", "", "200.2500", "0.5000", "200.0000", "-0.2500"]
+    assert "second line" not in text
+    folder.write_theory(theory_of("inf", transfer=2_625_000.0, statistical="inf"))
+    text = page_of([folder])
+    assert cells_of(text, "bounds", "direct")[6:] == ["infinite", "2.6e6", "infinite"]
+    assert "its second line, where kappa enters" in text
+
+
+def test_a_run_without_a_theory_says_nothing_of_theorem_1s_terms(folder):
+    assert "bounds" not in page_of([folder])
+
+
 def recorded(folder, change):
     """The same run with other records."""
     rows = [row | change(row) for row in folder.rows()]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -20,12 +21,17 @@ import yaml
 
 from rampup import conductor, config
 from rampup.conductor import begin, conduct
+from rampup.plans import plan
 from rampup.problems import make
+from rampup.problems.base import MOST_ARRIVALS
 from rampup.runs import checkpoint
 from rampup.runs.events import EventFile
+from rampup.runs.files import make_new_folder
 from rampup.runs.folder import RunFolder
-from rampup.runs.listing import listing
+from rampup.runs.listing import chosen_runs, listing, runs_in
+from rampup.runs.parquet import write_parquet
 from rampup.runs.policy_file import read_policy
+from rampup.runs.schemes import samples_to_reach
 
 RAMPUP = Path(sys.executable).with_name("rampup")
 
@@ -68,6 +74,7 @@ def assert_same_end(path, other):
     assert metrics(path) == metrics(other)
     assert policies(path) == policies(other)
     assert summary(path) == summary(other)
+    assert RunFolder(path).theory() == RunFolder(other).theory()
 
 
 def stop_after(pieces):
@@ -114,6 +121,7 @@ def test_a_run_folder_holds_everything(finished):
         "provenance.json",
         "metrics.jsonl",
         "summary.json",
+        "theory.json",
         "policies",
         "checkpoints",
         "events",
@@ -269,7 +277,7 @@ def test_a_changed_config_is_not_gone_on_with(half_way):
 def test_a_run_of_sampled_problems_goes_on_too(tmp_path):
     okd = {"name": "okd", "parameters": {"n": 4, "B": 1, "V": 1}}
     trainer = TINY["trainer"] | {"warmup_iterations": 2, "iterations": 3, "record_every": 1}
-    trainer["effort"] = {"episodes": 16, "rows_per_feature": 2, "groups": 2, "replicates": 2}
+    trainer["effort"] = {"episodes": 16, "groups": 2, "replicates": 2}
     experiment = tiny(
         problem=okd,
         warmup={"parameters": {"n": 2}},
@@ -485,12 +493,198 @@ def test_resuming_a_finished_run_shows_its_summary(finished, called):
     assert json.loads(output) == json.loads((path / "summary.json").read_text()) | {"folder": str(path)}
     code, output, complaint = called("resume", path)
     assert (code, complaint) == (0, "")
+    assert output.startswith("This run is finished already.\n")
     assert "fix_samp_curl" in output
     assert {file: file.read_bytes() for file in before} == before
 
 
+def stamps(path):
+    """When each file of a folder was written last."""
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*")}
+
+
+def test_resuming_a_finished_run_touches_nothing(finished, called, tmp_path):
+    path = tmp_path / "copy"
+    shutil.copytree(finished[0], path)
+    # Its report was lost, as by a crash right after the end: that is made up for, once.
+    (path / "report.html").unlink(missing_ok=True)
+    assert called("resume", path)[0] == 0
+    before = stamps(path)
+    assert (path / "report.html") in before
+    for options in ([], ["--json"]):
+        assert called("resume", path, *options)[0] == 0
+    assert stamps(path) == before
+
+
+def sized(n, estimator, **changes):
+    trainer = TINY["trainer"] | {"estimator": estimator}
+    problem = {"name": "bcp", "parameters": {"n": n}}
+    return tiny(problem=problem, schemes=["curl"], multi_step=None, trainer=trainer, **changes)
+
+
+def test_only_sampling_limits_how_many_arrivals_there_are():
+    assert plan(sized(10_000, "paired")).problem.horizon == 10_000
+    assert plan(sized(10_001, "exact")).problem.horizon == 10_001
+    refused = [
+        (sized(10_001, "paired"), 10_000),
+        (sized(8, "algorithm4", warmup={"parameters": {"n": 10_001}}), 10_000),
+        (sized(MOST_ARRIVALS + 1, "exact"), MOST_ARRIVALS),
+        (sized(8, "exact", warmup={"parameters": {"n": 10**100}}), MOST_ARRIVALS),
+    ]
+    for experiment, most in refused:
+        with pytest.raises(ValueError, match=rf"^`n` must be at most {most}\.$"):
+            plan(experiment)
+    knapsack = {"name": "okd", "parameters": {"n": 10_001, "B": 1, "V": 1}}
+    with pytest.raises(ValueError, match=r"^`n` must be at most 10000\.$"):
+        plan(sized(8, "exact").model_copy(update={"problem": config.ProblemConfig(**knapsack)}))
+
+
+@pytest.mark.slow
+def test_a_run_on_many_arrivals_is_exact_and_small_on_disk(tmp_path):
+    trainer = TINY["trainer"] | {"estimator": "exact", "iterations": 2}
+    problem = {"name": "bcp", "parameters": {"n": 20_000}}
+    folder = begin(tiny(problem=problem, schemes=["direct"], multi_step=None, trainer=trainer), tmp_path / "run")
+    assert conduct(folder)["optimal_value"] == pytest.approx(1 / np.e, abs=1e-4)
+    first = folder.rows()[0]
+    assert first["ln_kappa"] > 40
+    assert folder.theory()["predictions"]["direct"]["ln_kappa"] == pytest.approx(first["ln_kappa"], rel=1e-9)
+    assert sum(file.stat().st_size for file in folder.path.rglob("*") if file.is_file()) < 1_000_000
+
+
+def test_two_runs_begun_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(conductor, "folder_name", lambda experiment: "tiny-now")
+    found = [begin(tiny()).path for _ in range(3)]
+    assert found == [Path("runs/tiny-now"), Path("runs/tiny-now-2"), Path("runs/tiny-now-3")]
+    assert all(config.load(str(path / "config.yaml")) == tiny() for path in found)
+
+
+def test_many_at_once_never_get_the_same_folder(tmp_path):
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda _: make_new_folder(tmp_path / "runs" / "run"), range(64)))
+    assert len(set(found)) == 64
+    assert set(found) == set((tmp_path / "runs").iterdir())
+
+
+def test_a_new_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"^cannot make the folder '.*file': "):
+        make_new_folder(tmp_path / "file" / "run")
+    with pytest.raises(ValueError, match=r"^cannot make the folder '.*': File name too long\.$"):
+        make_new_folder(tmp_path / ("x" * 300))
+
+
+def test_an_experiment_that_is_refused_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="unknown scheme"):
+        begin(tiny(schemes=["cur"]))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_listing_is_a_function_too(several):
-    assert len(listing(several, scheme="curl", finished=True)) == 1
+    assert len(listing(chosen_runs(runs_in(several), finished=True), scheme="curl")) == 1
+
+
+def test_runs_are_set_side_by_side_scheme_by_scheme(several, called):
+    folders = [several / "half", several / "finished"]
+    found = json.loads(called("runs", *folders, "--json")[1])
+    assert [(one["scheme"], Path(one["folder"]).name) for one in found] == [
+        (scheme, folder.name) for scheme in TINY["schemes"] for folder in folders
+    ]
+    known = json.loads((several / "finished" / "summary.json").read_text())
+    for one, scheme in zip(found[1::2], known["schemes"], strict=True):
+        for name, number in scheme.items():
+            assert one[name] == number
+        assert one["seconds"] == known["seconds"]
+    assert all(one["samples_to_reference"] is None for one in found[::2])
+    whole = json.loads(called("runs", "--folder", several, "--compare", "--finished", "--json")[1])
+    assert whole == found[1::2]
+    only = json.loads(called("runs", *folders, "--scheme", "curl", "--experiment", "tiny", "--json")[1])
+    assert [one["scheme"] for one in only] == ["curl", "curl"]
+
+
+def test_runs_side_by_side_are_shown_to_people(several, called, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    code, output, complaint = called("runs", several / "finished", several / "begun")
+    assert (code, complaint) == (0, "")
+    header, *lines = output.splitlines()
+    assert header.split() == [
+        *("scheme", "folder", "value", "ln", "kappa", "samples", "to", "90%", "of", "reference", "seconds", "state")
+    ]
+    assert len(lines) == 5
+    known = json.loads((several / "finished" / "summary.json").read_text())["schemes"][1]
+    curl = next(line for line in lines if line.startswith("curl"))
+    assert f"{known['value']:.4f} ± {(known['interval'][1] - known['interval'][0]) / 2:.4f}" in curl
+    assert f"{known['samples']:,}" in curl
+    assert any(line.split() == ["direct", str(several / "begun"), "0%"] for line in lines)
+
+
+def test_the_samples_to_a_part_of_the_reference_are_the_median_over_seeds():
+    def rows(seed, values, stage=1):
+        for index, value in enumerate(values):
+            yield {
+                "scheme": "curl",
+                "seed": seed,
+                "stage": stage,
+                "samples": 100 * stage + 10 * index,
+                "value": value,
+                "reference_value": 0.5,
+            }
+
+    # A warm-up that is easy does not count.
+    first = [*rows(0, [1.0, 1.0], stage=0), *rows(0, [0.1, 0.46, 0.2])]
+    assert samples_to_reach(first, "curl", 0.9) == 110
+    assert samples_to_reach(first, "curl", 1.0) is None
+    late, never = list(rows(1, [0.1, 0.1, 0.45])), list(rows(2, [0.1, 0.1, 0.1]))
+    assert samples_to_reach([*first, *late], "curl", 0.9) == 115
+    assert samples_to_reach([*first, *late, *never], "curl", 0.9) == 120
+    assert samples_to_reach([*first, *never], "curl", 0.9) is None
+
+
+def test_the_metrics_of_runs_are_written_as_one_parquet_file(several, called, tmp_path):
+    path, folders = tmp_path / "deep" / "metrics.parquet", [several / "finished", several / "half"]
+    assert called("runs", *folders, "--parquet", path) == (0, f"{path}\n", "")
+    known = [row | {"run": str(folder)} for folder in folders for row in RunFolder.open(folder).rows()]
+    frame = pd.read_parquet(path)
+    assert frame.columns[0] == "run"
+    assert set(frame.columns) == set(known[0])
+    assert frame.to_dict("records") == [{name: row[name] for name in frame.columns} for row in known]
+    counted = duckdb.sql(f"select run, count(*), max(value) from '{path}' group by run order by run").fetchall()
+    assert counted == [
+        (str(folder), len(own), max(row["value"] for row in own))
+        for folder in folders
+        for own in [RunFolder.open(folder).rows()]
+    ]
+    told = json.loads(called("runs", "--folder", several, "--scheme", "curl", "--parquet", path, "--json")[1])
+    assert told == {"file": str(path), "runs": 3, "rows": len(pd.read_parquet(path))}
+    assert set(pd.read_parquet(path)["scheme"]) == {"curl"}
+
+
+def test_a_column_of_nothing_holds_numbers_in_parquet(finished, tmp_path):
+    path = tmp_path / "copy"
+    shutil.copytree(finished[0], path)
+    folder = RunFolder.open(path)
+    rows = [row | {"ln_kappa": None} for row in folder.rows()]
+    with folder.recording(0) as recording:
+        for row in rows:
+            recording.append(row)
+    assert write_parquet([folder, RunFolder.open(finished[0])], tmp_path / "both.parquet") == 2 * len(rows)
+    write_parquet([folder], tmp_path / "one.parquet")
+    described = duckdb.sql(f"describe select * from '{tmp_path / 'one.parquet'}'").fetchall()
+    kinds = {name: kind for name, kind, *_ in described}
+    found = [kinds[name] for name in ("ln_kappa", "samples", "is_active", "run")]
+    assert found == ["DOUBLE", "BIGINT", "BOOLEAN", "VARCHAR"]
+
+
+def test_parquet_is_refused_in_one_sentence(several, called, tmp_path, monkeypatch):
+    path = tmp_path / "metrics.parquet"
+    sentence = only_line(*called("runs", several / "begun", "--parquet", path))
+    assert sentence == "there is nothing to write: no run with records fits.\n"
+    assert only_line(*called("runs", several / "half", "--parquet", several)).startswith("cannot write")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    sentence = only_line(*called("runs", several / "half", "--parquet", path))
+    assert sentence == "a Parquet file needs pyarrow: install it with `pip install 'rampup[parquet]'`.\n"
+    assert not path.exists()
 
 
 # From here on as a user's machine does it: processes that are killed, interrupted, or run out of room.
@@ -534,7 +728,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert first == "rampup: saving, then stopping; once more stops at once"
     assert last == f"rampup: saved; go on with `{RunFolder(path).resume_command}`"
     assert checkpoint.last_good(path / "checkpoints").facts["done"] > 0
-    assert listing(tmp_path, finished=False)[0]["progress"] > 0
+    assert listing(chosen_runs(runs_in(tmp_path), finished=False))[0]["progress"] > 0
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ class FiniteProblem(Problem):
         self.lmdp, self.rows = lmdp, rows
 
     def draw(self, key: Key) -> FiniteInstance:
-        dice = jax.random.uniform(key, (self.horizon + 2,), dtype=float)
+        dice = jax.random.uniform(key, (self.horizon + 2,), self.lmdp.weights.dtype)
         mdp = _cast(self.lmdp.weights, dice[0])
         return FiniteInstance(mdp, _cast(self.lmdp.initial[mdp], dice[1]), dice[2:])
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from rampup import theory
+from rampup import streams, theory
 from rampup.diagnostics import Diagnosis, diagnose
 from rampup.exact import bcp
 from rampup.exact.finite import require_double_precision
@@ -17,7 +17,7 @@ from rampup.exact.npg import bound_of
 from rampup.features import Features, check_fits
 from rampup.learn import npg
 from rampup.learn.curriculum import Stages
-from rampup.learn.npg import Hyper, Method, NPGState
+from rampup.learn.npg import Hyper, Method
 from rampup.learn.sampler import Behaviour
 from rampup.learn.trainer import Run, Settings, train
 from rampup.policy import LogLinear, largest_feature_norm
@@ -53,7 +53,7 @@ def bounded_run(stages: Stages, features: Features, settings: Settings, seed: in
         theta = jnp.asarray(before) if final.sampler == "previous" and before is not None else zero
         sampler = final.sampler if callable(final.sampler) else LogLinear(problem, features, theta)
     # As the trainer draws them: the last stage has number 0, its updates stream 0.
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 0), 0)
+    key = jax.random.fold_in(jax.random.fold_in(streams.key(seed), 0), 0)
     numbers = settings.learning_rate, final.regularisation, settings.radius, settings.clip
     hyper = Hyper(*(jnp.asarray([float(number)]) for number in numbers))
     method = Method(settings.num_lanes, settings.estimator, settings.solver)
@@ -103,12 +103,13 @@ def _diagnosed_updates(
         after, solution = npg.step(problem, features, method, hyper, behaviour, sampler, key[None], state)
         return after, (state.theta[0], solution.direction[0])
 
-    opening = NPGState(start[None], jnp.zeros(1, int), jnp.zeros(1, bool))
-    last, (thetas, directions) = jax.lax.scan(update, opening, iterations)
+    last, (thetas, directions) = jax.lax.scan(update, npg.opening(start[None]), iterations)
+
+    weight = jnp.zeros(()) if hyper.regularisation is None else hyper.regularisation[0]
 
     def of_update(given):
         theta, direction = given
-        at = bcp.snapshot(problem.record_probs, features, theta, optimal, sampler_table, hyper.regularisation[0])
+        at = bcp.snapshot(problem.record_probs, features, theta, optimal, sampler_table, weight)
         return diagnose(at, direction, radius=hyper.radius[0])
 
     return jax.lax.map(of_update, (thetas, directions)), last.is_broken[0]

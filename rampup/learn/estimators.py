@@ -26,14 +26,24 @@ class Estimate(NamedTuple):
 
 
 Estimator = Callable[..., Estimate]
-"""(problem, features, theta, behaviour, key, num_lanes=, regularisation=, clip=, sampler_fn=) -> Estimate."""
+"""(problem, features, theta, behaviour, key, and by keyword what `branches` takes) -> Estimate."""
 
 
 def from_branches(features: Features, theta: Theta, seen: Branches, num_lanes: int) -> Estimate:
     """F^ = sum of score score' / N and grad^ = sum of A^ score / N (Algorithm 3)."""
-    score = jax.vmap(lambda variables, action: policies.score(features, theta, variables, action))
-    scores = score(seen.variables, seen.action) * seen.is_alive.astype(theta.dtype)[:, None]
-    return Estimate(scores.T @ scores / num_lanes, seen.advantage @ scores / num_lanes)
+    variables, weight, advantage = (part.astype(theta.dtype) for part in (seen.variables, seen.weight, seen.advantage))
+    probs = jax.vmap(lambda variables: policies.shares(policies.logits(features, theta, variables)).probs)(variables)
+    surplus = jax.nn.one_hot(seen.action, probs.shape[1], dtype=theta.dtype) - probs
+    share = weight / num_lanes
+    if variables.shape[1] == 1:
+        # Accept or reject: the score is a multiple of phi.
+        rows, excess = variables[:, 0], surplus[:, 1]
+        fisher = features.gram(share * excess**2, rows)
+        return Estimate(fisher, features.combination(share * excess * advantage, rows))
+    # A sum written out, not a product of many small matrices.
+    scores = jnp.sum(surplus[:, :, None] * jax.vmap(jax.vmap(features.phi))(variables), axis=1)
+    weighted = scores * share[:, None]
+    return Estimate(weighted.T @ scores, advantage @ weighted)
 
 
 def algorithm4(
@@ -64,11 +74,13 @@ def exact(
     key: Key,
     *,
     num_lanes: int,
-    regularisation: Real | float,
+    regularisation: Real | float | None,
     clip: Real | float,
+    num_branches: int | None = None,
     sampler_fn: PolicyFn | None = None,
 ) -> Estimate:
     """What the sampled estimates converge to, for bcp and finite LMDPs; the clip bites only below pi = e^-clip."""
+    regularisation = 0.0 if regularisation is None else regularisation
     if isinstance(problem, BCP):
         policy = bcp.log_linear_policy(features, theta, problem.horizon)
         measure = sampling_measure(problem, features, policy, behaviour, sampler_fn)

@@ -8,10 +8,11 @@ from jaxtyping import Array, Float, Int
 
 from rampup import kappa
 from rampup import policy as policies
-from rampup.diagnostics import fitting_error
-from rampup.episodes import Episode, play
+from rampup.diagnostics import fitting_error, losses
+from rampup.episodes import Episode, play_many
 from rampup.exact import bcp
-from rampup.features import Features
+from rampup.features import Features, better_conditioned
+from rampup.lanes import for_each
 from rampup.learn.estimators import sampling_measure
 from rampup.learn.sampler import Behaviour, branch_log_probs, roll_in_log_probs
 from rampup.problems.base import Problem
@@ -33,23 +34,19 @@ class Inspection(NamedTuple):
     """Bootstrap standard deviation; 0 where kappa is exact."""
     kappa_rank: Int[Array, ""]
     kappa_tolerance: Real
+    excess_risk: Real
+    """L(g_t; d^t) above its least, whose maximum is eps_stat of Theorem 1; not a number where it is not exact."""
+    transfer_error: Real
+    """L(g*_t; d*), whose maximum is eps_bias; not a number where it is not exact."""
 
 
 class Effort(NamedTuple):
-    """How many episodes a sampled inspection plays."""
+    """How many episodes of each policy a sampled inspection plays."""
 
     episodes: int = 1024
-    """For the value and the fitting error."""
-    rows_per_feature: int = 20
-    """How many states, at the most an episode has, enter the Fisher matrices for each feature."""
     groups: int = 8
     """The bootstrap draws groups of episodes, not single ones."""
     replicates: int = 16
-
-    def kappa_episodes(self, horizon: int, num_features: int) -> int:
-        """How many episodes that takes: a multiple of the groups."""
-        per_group = -(-self.rows_per_feature * num_features // (horizon * self.groups))
-        return per_group * self.groups
 
 
 def exact(
@@ -60,6 +57,7 @@ def exact(
     behaviour: Behaviour | None,
     regularisation: Real | float,
     *,
+    radius: Real | float,
     reference_fn: PolicyFn,
     sampler_fn: PolicyFn | None = None,
 ) -> Inspection:
@@ -69,8 +67,12 @@ def exact(
     policy = bcp.log_linear_policy(features, theta, n)
     target = bcp.on_policy(probs, reference)
     sampler = sampling_measure(problem, features, policy, behaviour, sampler_fn)
-    wanted = bcp.moments(features, policy, bcp.contrast(probs, policy, regularisation), target)
+    worth = bcp.contrast(probs, policy, regularisation)
+    wanted, seen = (bcp.moments(features, policy, worth, measure) for measure in (target, sampler))
     condition = bcp.relative_condition(features, policy, target, sampler)
+    # After kappa, not beside it: batched factorisations side by side would wait for each other for ever on two cores.
+    seen, _ = jax.lax.optimization_barrier((seen, condition.ln))
+    excess_risk, transfer_error = losses(wanted, seen, direction, radius=radius)
     nothing = jnp.zeros(())
     return Inspection(
         value=bcp.values(probs, policy).start,
@@ -82,6 +84,8 @@ def exact(
         ln_kappa_error=nothing,
         kappa_rank=condition.rank,
         kappa_tolerance=condition.tolerance,
+        excess_risk=excess_risk,
+        transfer_error=transfer_error,
     )
 
 
@@ -111,19 +115,12 @@ def sampled(
         own = own_fn(observation)
         return own if behaviour is None else branch_log_probs(problem, behaviour, own)
 
-    play_key, kappa_key = jax.random.split(key)
+    play_key, bootstrap_key = jax.random.split(key)
     keys = jax.random.split(play_key, effort.episodes)
-    own, reference = (jax.vmap(lambda key, by=by: play(problem, by, key))(keys) for by in (own_fn, reference_fn))
-    condition, spread = sampled_kappa(
-        problem,
-        features,
-        theta,
-        kappa_key,
-        reference_fn=reference_fn,
-        roll_in_fn=roll_in_fn,
-        branch_fn=branch_fn,
-        effort=effort,
-    )
+    own, reference = (play_many(problem, by, keys) for by in (own_fn, reference_fn))
+    rolled_in = own if behaviour is None else play_many(problem, roll_in_fn, keys)
+    states = (reference, reference_fn), (rolled_in, branch_fn)
+    condition, spread = _kappa(problem, features, theta, states, bootstrap_key, effort)
 
     returns = jnp.sum(own.rewards, axis=1)
     reference_value = jnp.mean(jnp.sum(reference.rewards, axis=1))
@@ -142,6 +139,8 @@ def sampled(
         ln_kappa_error=spread,
         kappa_rank=condition.rank,
         kappa_tolerance=condition.tolerance,
+        excess_risk=jnp.full((), jnp.nan),
+        transfer_error=jnp.full((), jnp.nan),
     )
 
 
@@ -158,13 +157,9 @@ def sampled_kappa(
 ) -> tuple[kappa.Kappa, Real]:
     """Kappa at theta of who rolls in by one policy and then acts by another, and its bootstrap standard deviation."""
     play_key, bootstrap_key = jax.random.split(key)
-    keys = jax.random.split(play_key, effort.kappa_episodes(problem.horizon, features.size))
-    target_states, sampler_states = (
-        jax.vmap(lambda key, by=by: play(problem, by, key))(keys) for by in (reference_fn, roll_in_fn)
-    )
-    wanted = _weighted_scores(problem, features, theta, target_states, reference_fn)
-    seen = _weighted_scores(problem, features, theta, sampler_states, branch_fn)
-    return _kappa_with_spread(jnp.stack([wanted, seen]), bootstrap_key, effort)
+    keys = jax.random.split(play_key, effort.episodes)
+    wanted, seen = (play_many(problem, by, keys) for by in (reference_fn, roll_in_fn))
+    return _kappa(problem, features, theta, ((wanted, reference_fn), (seen, branch_fn)), bootstrap_key, effort)
 
 
 def _mean_per_episode(episode: Episode, quantity_fn) -> Array:
@@ -177,63 +172,66 @@ def _mean_per_episode(episode: Episode, quantity_fn) -> Array:
 def _against_reference(problem, features, theta, episode, reference_fn):
     """Under d*: the mean sums of ln pi_t(a|s), of the divergence from the reference, and of the score."""
 
-    def of_state(observation):
+    def of_state(observation, is_alive):
         variables = problem.variables(observation)
         own, wanted = policies.log_probs(features, theta, variables), reference_fn(observation)
         probs = jnp.exp(wanted)
         pull = jnp.sum(jnp.where(probs > 0, probs * own, 0.0))
-        divergence = -policies.entropy(wanted) - pull
-        shift = (probs - jnp.exp(own)) @ policies.phi(features, variables)
-        return jnp.concatenate([pull[None], divergence[None], shift])
+        numbers = pull, -policies.entropy(wanted) - pull, (probs - jnp.exp(own))[-len(variables) :]
+        return *(jnp.where(is_alive, number, 0.0) for number in numbers), variables
 
-    sums = _mean_per_episode(episode, of_state)
-    return sums[0], sums[1], sums[2:]
+    pulls, divergences, surplus, variables = jax.vmap(jax.vmap(of_state))(episode.observations, episode.is_alive)
+    count = len(episode.is_alive)
+    shift = features.combination(surplus.ravel() / count, variables.reshape(-1, variables.shape[-1]))
+    return jnp.sum(pulls) / count, jnp.sum(divergences) / count, shift
 
 
-def _weighted_scores(
-    problem: Problem, features: Features, theta: Theta, episodes: Episode, action_fn: PolicyFn
-) -> Float[Array, "episode row feat"]:
-    """Rows whose outer products add up to the Fisher matrix of each episode, actions averaged exactly."""
+def _fishers(
+    problem: Problem, features: Features, theta: Theta, episodes: Episode, action_fn: PolicyFn, groups: int
+) -> Float[Array, "group feat feat"]:
+    """The Fisher matrix of each group of episodes, actions averaged exactly, in a well-conditioned basis."""
+    # Kappa depends only on the span of the features.
+    basis = better_conditioned(features)
 
-    def of_state(observation, is_alive):
+    def weights_of(observation, is_alive):
+        """A state's Fisher matrix as a weighted sum: of phi phi', its variables given, or of score score'."""
         variables = problem.variables(observation)
         probs, own = jnp.exp(action_fn(observation)), jnp.exp(policies.log_probs(features, theta, variables))
-        rows = policies.phi(features, variables)
-        scores = rows - (own @ rows)[None, :]
         if len(variables) == 1:
             # Both scores are multiples of phi: one row stands for both.
-            coefficient = probs[1] * own[0] ** 2 + probs[0] * own[1] ** 2
-            scores, probs = rows[1:], coefficient[None]
-        return jnp.where(is_alive, jnp.sqrt(probs)[:, None] * scores, 0.0)
+            return jnp.where(is_alive, probs[1] * own[0] ** 2 + probs[0] * own[1] ** 2, 0.0), variables[0]
+        rows = jax.vmap(basis.phi)(variables)
+        scores = rows - jnp.sum(own[:, None] * rows, axis=0)[None, :]
+        return jnp.where(is_alive, probs, 0.0), scores
 
-    rows = jax.vmap(jax.vmap(of_state))(episodes.observations, episodes.is_alive)
-    return rows.reshape(len(rows), -1, features.size)
+    def of_group(observations, is_alive):
+        weights, rows = jax.vmap(weights_of)(observations, is_alive)
+        if rows.ndim == 2:
+            return basis.gram(weights, rows)
+        rows = rows.reshape(-1, basis.size)
+        return (weights.ravel()[:, None] * rows).T @ rows
+
+    # What does not fill a group is left out.
+    kept = len(episodes.is_alive) // groups * groups
+    parts = (part[:kept].reshape(groups, -1, *part.shape[2:]) for part in (episodes.observations, episodes.is_alive))
+    return jax.vmap(of_group)(*parts)
 
 
-def _kappa_with_spread(
-    scores: Float[Array, "2 episode row feat"], key: Key, effort: Effort
+def _kappa(
+    problem: Problem,
+    features: Features,
+    theta: Theta,
+    played: tuple[tuple[Episode, PolicyFn], tuple[Episode, PolicyFn]],
+    key: Key,
+    effort: Effort,
 ) -> tuple[kappa.Kappa, Real]:
-    """Kappa of the mean Fisher matrices, target first, and its standard deviation when groups of episodes are redrawn.
-
-    Everything is one chain of batched factorisations: two of them side by side would wait for each other for ever on
-    the thread pool of a machine with two cores.
-    """
-    size = scores.shape[-1]
-    factors = _triangular(scores.reshape(2, effort.groups, -1, size))
+    """Kappa from episodes and how one acts in their states, target first, and its standard deviation by bootstrap."""
+    fishers = jnp.stack([_fishers(problem, features, theta, *one, effort.groups) for one in played])
     draws = jax.random.randint(key, (effort.replicates, 2, effort.groups), 0, effort.groups)
     redrawn = jax.vmap(jax.vmap(lambda drawn: jnp.bincount(drawn, length=effort.groups)))(draws)
     counts = jnp.concatenate([jnp.ones((1, 2, effort.groups)), redrawn.astype(float)])
-    weighted = jnp.sqrt(counts)[..., None, None] * factors[None]
-    triangles = _triangular(weighted.reshape(effort.replicates + 1, 2, -1, size))
-    conditions = jax.vmap(kappa.of_factors)(triangles[:, 0], triangles[:, 1])
+    sums = jnp.einsum("rsg,sgij->rsij", counts, fishers)
+    conditions = for_each(kappa.of_grams, sums[:, 0], sums[:, 1])
     condition = jax.tree.map(lambda leaf: leaf[0], conditions)
     spread = jnp.where(jnp.all(jnp.isfinite(conditions.ln)), jnp.std(conditions.ln[1:]), jnp.inf)
     return condition, jnp.where(jnp.isfinite(condition.ln), spread, 0.0)
-
-
-def _triangular(rows: Float[Array, "*group row feat"]) -> Float[Array, "*group feat feat"]:
-    """The R of a QR factorisation, square whatever the number of rows."""
-    size = rows.shape[-1]
-    missing = max(size - rows.shape[-2], 0)
-    padded = jnp.pad(rows, [(0, 0)] * (rows.ndim - 2) + [(0, missing), (0, 0)])
-    return jnp.linalg.qr(padded, mode="r")

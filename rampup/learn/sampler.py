@@ -1,6 +1,6 @@
 """Algorithm 4: episodes that branch at a given step, to estimate the advantage of the action taken there."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from rampup import policy as policies
 from rampup.features import Features
+from rampup.lanes import Whole, in_single_precision, is_laned, over_lanes, settled, some_lanes, whole
 from rampup.problems.base import Problem
-from rampup.types import Flag, Key, LogProbs, Observation, PolicyFn, Real, Theta, Variables
+from rampup.types import Flag, Key, LogProbs, Observation, PolicyFn, Real, Theta
 
 
 class Behaviour(NamedTuple):
@@ -30,7 +31,7 @@ def roll_in_log_probs(
 ) -> LogProbs:
     """ln of the probabilities by which the learner (its own are given) or the fixed sampler acts before the branch."""
     if sampler_fn is not None:
-        other = sampler_fn(observation)
+        other = sampler_fn(observation).astype(own.dtype)
     else:
         other = policies.log_probs(features, behaviour.theta, problem.variables(observation))
     return jnp.where(behaviour.is_fixed, other, own)
@@ -46,21 +47,37 @@ class Branches(NamedTuple):
 
     variables: Float[Array, "lane row var"]
     action: Int[Array, " lane"]
-    is_alive: Bool[Array, " lane"]
-    """False where the episode was over before the branch: such a lane counts nothing."""
+    weight: Float[Array, " lane"]
+    """How many branch steps the lane stands for; 0 where the episode was over before the branch."""
     advantage: Float[Array, " lane"]
 
 
+class _Dice(NamedTuple):
+    """All that chance decides about a lane, and where it branches."""
+
+    instance: Any
+    uniforms: Float[Array, " time"]
+    branch_uniform: Real
+    coin: Real
+
+
 class _Side(NamedTuple):
-    """One continuation of an episode after the branch."""
+    """A lane under way: whether it goes on, and what it has earned since its branch."""
 
-    state: object
-    is_alive: Flag
-    earned: Real
+    state: Any
+    is_alive: Any
+    earned: Any
 
 
-class _Branch(NamedTuple):
-    variables: Variables
+class _Look(NamedTuple):
+    """The logits by which the learner and the sampler would act now."""
+
+    own: Float[Array, " row"]
+    sampler: Float[Array, " row"]
+
+
+class _Seen(NamedTuple):
+    observation: Observation
     action: Int[Array, ""]
     is_alive: Flag
 
@@ -73,77 +90,146 @@ def branches(
     key: Key,
     *,
     num_lanes: int,
-    regularisation: Real | float,
+    regularisation: Real | float | None,
     clip: Real | float,
+    num_branches: int | None = None,
     is_paired: bool = False,
     sampler_fn: PolicyFn | None = None,
 ) -> Branches:
-    """Play `num_lanes` episodes for each branch step h = 0..H-1.
+    """Play `num_lanes` episodes for each branch step h = 0..H-1, in single precision.
 
     Args:
+        regularisation: None where it is known when compiling that there is none.
         behaviour: None where it is known when compiling that the learner itself rolls in.
+        num_branches: visit only so many steps, one at random in each of as many equal parts of the horizon.
         is_paired: play both sides of the coin on the same instance with the same random numbers, instead of one.
         sampler_fn: pi_s as any policy, in place of the log-linear one of `behaviour`.
     """
+    problem, theta, behaviour = in_single_precision((problem, theta, behaviour))
+    if regularisation is not None:
+        regularisation, clip = (jnp.asarray(number, theta.dtype) for number in (regularisation, clip))
+    lane_key, step_key = jax.random.split(key)
+    steps, stands_for = branch_steps(problem.horizon, num_branches or problem.horizon, step_key)
 
-    def roll_in(observation: Observation, own: LogProbs) -> LogProbs:
-        return (
-            own if behaviour is None else roll_in_log_probs(problem, features, behaviour, sampler_fn, observation, own)
-        )
-
-    def at_branch(own: LogProbs) -> LogProbs:
-        return own if behaviour is None else branch_log_probs(problem, behaviour, own)
-
-    def play_lane(branch_step: Int[Array, ""], key: Key) -> Branches:
+    def throw(key: Key) -> _Dice:
         instance_key, step_key, branch_key = jax.random.split(key, 3)
-        instance = problem.draw(instance_key)
-        uniforms = jax.random.uniform(step_key, (problem.horizon,), dtype=float)
-        action_uniform, coin = jax.random.uniform(branch_key, (2,), dtype=float)
-        # The coin of Algorithm 4 decides which side is played, with weight 2; a pair plays both, with weight 1.
-        overrides = jnp.asarray([False, True]) if is_paired else (coin < 0.5)[None]
-        weights = jnp.asarray([1.0, -1.0]) if is_paired else jnp.where(overrides, -2.0, 2.0)
+        uniforms = jax.random.uniform(step_key, (problem.horizon,), theta.dtype)
+        return _Dice(problem.draw(instance_key), uniforms, *jax.random.uniform(branch_key, (2,), theta.dtype))
 
-        def decide(carry: tuple[_Side, _Branch], at: tuple[Int[Array, ""], Real]):
-            sides, branch = carry
-            step, uniform = at
-            sides, seen = jax.vmap(lambda side, override: advance(side, override, step, uniform))(sides, overrides)
-            # Before and at the branch both sides are one.
-            seen = jax.tree.map(lambda leaf: leaf[0], seen)
-            branch = jax.tree.map(lambda new, old: jnp.where(step == branch_step, new, old), seen, branch)
-            return (sides, branch), None
+    total = len(steps) * num_lanes
+    dice = over_lanes(throw, total, Whole(jax.random.split(lane_key, total)))
+    uniforms = whole(dice.uniforms, total)
+    lane_steps = Whole(jnp.repeat(steps, num_lanes))
 
-        def advance(side: _Side, is_override: Flag, step: Int[Array, ""], uniform: Real) -> tuple[_Side, _Branch]:
-            observation = problem.observe(instance, side.state)
-            variables = problem.variables(observation)
-            own = policies.log_probs(features, theta, variables)
-            candidate = policies.choose(at_branch(own), action_uniform)
-            is_branch, is_before = step == branch_step, step < branch_step
-            takes_candidate = is_branch & ~is_override
-            follows = jnp.where(is_before, roll_in(observation, own), own)
-            action = jnp.where(takes_candidate, candidate, policies.choose(follows, uniform))
-            next_state, reward, goes_on = problem.step(instance, side.state, action)
-            surprise = jnp.minimum(-own[candidate], clip)
-            bonus = regularisation * jnp.where(takes_candidate, surprise, policies.entropy(own))
-            counts = side.is_alive & ~is_before
-            earned = side.earned + jnp.where(counts, reward + bonus, 0.0)
-            state = jax.tree.map(lambda new, old: jnp.where(side.is_alive, new, old), next_state, side.state)
-            return _Side(state, side.is_alive & goes_on, earned), _Branch(variables, candidate, side.is_alive)
+    def look(instance, state) -> _Look:
+        """What a lane is about to act on."""
+        observation = problem.observe(instance, state)
+        variables = problem.variables(observation)
+        own = policies.logits(features, theta, variables)
+        if behaviour is None:
+            return _Look(own, own)
+        if sampler_fn is not None:
+            # A policy from elsewhere sees what it would see in any other episode.
+            return _Look(own, sampler_fn(observation.astype(float)).astype(theta.dtype))
+        return _Look(own, policies.logits(features, behaviour.theta, variables))
 
-        opening = _Side(problem.init(instance), jnp.asarray(True), jnp.zeros(()))
-        sides = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(overrides)), opening)
-        blank = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype),
-            jax.eval_shape(
-                lambda sides: jax.vmap(lambda side, override: advance(side, override, branch_step, coin))(
-                    sides, overrides
-                ),
-                sides,
-            )[1],
+    def advance(instance, branch_uniform, branch_step, is_override, step, uniform, side, looked):
+        """Take one lane one step further."""
+        own = policies.shares(looked.own)
+        before, at = own, own
+        if behaviour is not None:
+            before = _either(behaviour.is_fixed, policies.shares(looked.sampler), own)
+            at = _either(behaviour.is_fixed, _equal_shares(own), own)
+        candidate = policies.choose_by(at, branch_uniform)
+        is_before, takes_candidate = step < branch_step, (step == branch_step) & ~is_override
+        action = policies.choose_by(_either(is_before, before, own), uniform)
+        state, reward, goes_on = problem.step(instance, side.state, jnp.where(takes_candidate, candidate, action))
+        gain = reward.astype(theta.dtype)
+        if regularisation is not None:
+            log_probs = policies.log_shares(looked.own)
+            surprise = jnp.minimum(-policies.of_action(log_probs, candidate), clip)
+            entropy = -jnp.sum(own.probs * log_probs)
+            gain = gain + regularisation * jnp.where(takes_candidate, surprise, entropy)
+        earned = side.earned + jnp.where(side.is_alive & ~is_before, gain, 0.0)
+        seen = _Seen(problem.observe(instance, side.state), candidate, side.is_alive)
+        # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
+        return (_Side(state, side.is_alive & goes_on, earned), look(instance, state)), seen
+
+    def play(is_override: Bool[Array, " lane"]) -> tuple[_Seen, Float[Array, " lane"]]:
+        """Play every lane to its end: what it met at its branch, and what it earned from there on."""
+
+        def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]) -> tuple[tuple[_Side, _Look], _Seen]:
+            at = dice.instance, dice.branch_uniform, lane_steps, Whole(is_override), step, Whole(uniform)
+            return over_lanes(advance, total, *at, *carried)
+
+        def decide(carry, at: tuple[Int[Array, ""], Int[Array, ""], Flag, Float[Array, " lane"]]):
+            carried, recorded = carry
+            step, block, is_branch, uniform = at
+            carried, seen = take(carried, step, uniform)
+            return (carried, _recorded(recorded, seen, block * num_lanes, is_branch, num_lanes)), None
+
+        side = _Side(
+            over_lanes(problem.init, total, dice.instance),
+            Whole(jnp.ones(total, bool)),
+            Whole(jnp.zeros(total, theta.dtype)),
         )
-        steps = jnp.arange(problem.horizon)
-        (sides, branch), _ = jax.lax.scan(decide, (sides, blank), (steps, uniforms))
-        return Branches(branch.variables, branch.action, branch.is_alive, weights @ sides.earned)
+        first = steps[0], uniforms[0]
+        opening = side, over_lanes(look, total, dice.instance, side.state)
+        opening = settled(lambda carried: take(carried, *first)[0], opening, total)
+        shapes = jax.eval_shape(lambda carried: _whole(take(carried, *first)[1], total), opening)
+        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        clock = jnp.arange(problem.horizon, dtype=steps.dtype)
+        blocks = jnp.minimum(jnp.searchsorted(steps, clock), len(steps) - 1).astype(steps.dtype)
+        at = clock, blocks, steps[blocks] == clock, uniforms
+        (((side, _), seen), _) = jax.lax.scan(decide, (opening, blank), at, unroll=_unroll(problem, features))
+        return seen, whole(side.earned, total)
 
-    lane_keys = jax.random.split(key, (problem.horizon, num_lanes))
-    by_step = jax.vmap(jax.vmap(play_lane, in_axes=(None, 0)))(jnp.arange(problem.horizon), lane_keys)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), by_step)
+    coin = whole(dice.coin, total)
+    if is_paired:
+        seen, for_action = play(jnp.zeros_like(coin, bool))
+        advantage = for_action - play(jnp.ones_like(coin, bool))[1]
+    else:
+        # The coin of Algorithm 4 decides which side is played, with weight 2; a pair plays both, with weight 1.
+        seen, earned = play(coin < 0.5)
+        advantage = jnp.where(coin < 0.5, -2 * earned, 2 * earned)
+    weight = jnp.where(seen.is_alive, jnp.repeat(stands_for, num_lanes), 0.0)
+    observation = jnp.where(seen.is_alive, seen.observation, 0.0)
+    return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
+
+
+def _unroll(problem: Problem, features: Features) -> int:
+    """How many steps are one piece of program: on a GPU a piece costs a launch, and what is in it compile time."""
+    if jax.default_backend() == "cpu":
+        return 1
+    # Best choice has 40 numbers a step, knapsack 486, AdWords 891: measured to take ten, three and one.
+    return max(1, min(10, 1500 // (features.size * problem.num_actions)))
+
+
+def _either(condition: Flag, one: policies.Shares, other: policies.Shares) -> policies.Shares:
+    return jax.tree.map(lambda first, second: jnp.where(condition, first, second), one, other)
+
+
+def _equal_shares(like: policies.Shares) -> policies.Shares:
+    return policies.Shares(jnp.ones_like(like.parts), jnp.full_like(like.total, len(like.parts)))
+
+
+def _whole(seen: _Seen, total: int) -> _Seen:
+    return jax.tree.map(lambda leaf: whole(leaf, total), seen, is_leaf=is_laned)
+
+
+def _recorded(recorded: _Seen, seen: _Seen, start: Int[Array, ""], is_branch: Flag, num_lanes: int) -> _Seen:
+    """Keep what those lanes have seen that branch now: they lie side by side."""
+
+    def keep(new, old):
+        kept = jax.lax.dynamic_slice_in_dim(old, start, num_lanes, -1)
+        part = jnp.where(is_branch, some_lanes(new, start, num_lanes), kept)
+        return jax.lax.dynamic_update_slice_in_dim(old, part, start, -1)
+
+    return jax.tree.map(keep, seen, recorded, is_leaf=is_laned)
+
+
+def branch_steps(horizon: int, count: int, key: Key) -> tuple[Int[Array, " branch"], Float[Array, " branch"]]:
+    """One step of each of `count` equal parts of the horizon, at random, and how many steps it stands for."""
+    edges = jnp.arange(count + 1, dtype=jnp.int32) * horizon // count
+    lengths = jnp.diff(edges)
+    return edges[:-1] + jax.random.randint(key, (count,), 0, lengths, jnp.int32), lengths.astype(jnp.float32)

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import arguments, intervals
+from rampup import arguments, intervals, streams
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, check_fits
+from rampup.lanes import for_each
 from rampup.learn import inspection, npg
 from rampup.learn.curriculum import Stage, Stages, checked_stages
 from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS
@@ -54,6 +55,8 @@ class Settings:
     clip: float = 15.0
     estimator: str = "algorithm4"
     solver: str = "ball"
+    steps_per_iteration: int | None = None
+    """K: how many of the H steps an update branches at, taken at random and weighted to match; None for all."""
     record_every: int = 100
     effort: Effort = field(default_factory=Effort)
 
@@ -64,6 +67,8 @@ class Settings:
         arguments.positive("clip", self.clip)
         arguments.known_name("estimator", self.estimator, ESTIMATORS)
         arguments.known_name("solver", self.solver, SOLVERS)
+        if self.steps_per_iteration is not None:
+            arguments.integer("steps_per_iteration", self.steps_per_iteration, least=1)
         arguments.integer("record_every", self.record_every, least=1)
         for name, number in self.effort._asdict().items():
             arguments.integer(name, number, least=2)
@@ -109,6 +114,7 @@ class _Live:
     theta: np.ndarray
     stage_index: int = 0
     iteration: int = 0
+    multiplier: float = 0.0
     samples_before: int = 0
     """Samples taken in the stages before this one."""
     last_row: int = 0
@@ -139,7 +145,7 @@ class _Live:
     @property
     def stage_key(self) -> jax.Array:
         """Counted from the end, so that schemes with one seed meet the same instances in their final phase."""
-        return jax.random.fold_in(jax.random.key(self.run.seed), len(self.run.stages) - 1 - self.stage_index)
+        return jax.random.fold_in(streams.key(self.run.seed), len(self.run.stages) - 1 - self.stage_index)
 
 
 class Training:
@@ -189,7 +195,7 @@ class Training:
         for index, one in enumerate(self.live):
             counters = one.stage_index, one.iteration, one.samples_before, one.last_row
             arrays[f"{index}.counters"] = np.array(counters, np.int64)
-            arrays[f"{index}.errors"] = np.array([one.error_sum, one.error_weight])
+            arrays[f"{index}.numbers"] = np.array([one.error_sum, one.error_weight, one.multiplier])
             arrays[f"{index}.theta"] = one.theta.copy()
             arrays[f"{index}.thetas"] = np.array(one.result.thetas).reshape(-1, self.features.size)
         return arrays
@@ -199,7 +205,8 @@ class Training:
         for index, one in enumerate(self.live):
             counters = (int(number) for number in arrays[f"{index}.counters"])
             one.stage_index, one.iteration, one.samples_before, one.last_row = counters
-            one.error_sum, one.error_weight = (float(number) for number in arrays[f"{index}.errors"])
+            numbers = (float(number) for number in arrays[f"{index}.numbers"])
+            one.error_sum, one.error_weight, one.multiplier = numbers
             one.theta = np.array(arrays[f"{index}.theta"])
             one.result.thetas[:] = list(np.array(arrays[f"{index}.thetas"]))
 
@@ -249,7 +256,10 @@ def _work(
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
     problem = group[0].stage.problem
-    method = Method(settings.num_lanes, settings.estimator, settings.solver)
+    branches = _num_branches(problem, settings)
+    method = Method(
+        settings.num_lanes, settings.estimator, settings.solver, None if branches == problem.horizon else branches
+    )
     batch = _batch_of(group, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
     # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
@@ -264,7 +274,8 @@ def _work(
         if is_promoted or one.iteration == one.stage.iterations:
             _close_stage(one, settings)
         else:
-            one.theta, one.iteration = host_state.theta[index], one.iteration + count
+            one.theta, one.multiplier = host_state.theta[index], float(host_state.multiplier[index])
+            one.iteration += count
         if host_state.is_broken[index] and not one.is_over:
             raise NonFiniteError(
                 f"run {one.run.name!r} with seed {one.run.seed} met a number that is not finite within {max(count, 1)} "
@@ -294,15 +305,17 @@ def _batch_of(group: list[_Live], settings: Settings) -> _Batch:
     size = 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
     padded = group + [group[0]] * (size - len(group))
     is_fixed = np.array([one.stage.sampler != "on_policy" for one in padded])
+    weights = [float(one.stage.regularisation) for one in padded]
     hyper = Hyper(
         learning_rate=jnp.asarray([_number(one, settings, "learning_rate") for one in padded]),
-        regularisation=jnp.asarray([float(one.stage.regularisation) for one in padded]),
+        regularisation=jnp.asarray(weights) if any(weights) else None,
         radius=jnp.asarray([_number(one, settings, "radius") for one in padded]),
         clip=jnp.full(size, float(settings.clip)),
     )
     behaviour = Behaviour(jnp.asarray(is_fixed), jnp.asarray(np.stack([one.sampler_theta for one in padded])))
     state = NPGState(
         jnp.asarray(np.stack([one.theta for one in padded])),
+        jnp.asarray([one.multiplier for one in padded]),
         jnp.asarray([one.iteration for one in padded]),
         jnp.zeros(size, bool),
     )
@@ -318,8 +331,14 @@ def _updates(
     """Make `count` updates; return the state after them and the solution of the first."""
     train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(batch.stage_keys)
     step = partial(npg.step, problem, features, method, batch.hyper, batch.behaviour, batch.sampler_fn, train_keys)
-    first, solution = step(batch.state)
-    return jax.lax.fori_loop(1, count, lambda _, state: step(state)[0], first), solution
+
+    def update(index, carry):
+        state, first = carry
+        state, solution = step(state)
+        return state, jax.tree.map(lambda old, new: jnp.where(index == 0, new, old), first, solution)
+
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(step, batch.state)[1])
+    return jax.lax.fori_loop(0, count, update, (batch.state, blank))
 
 
 @eqx.filter_jit
@@ -328,17 +347,25 @@ def _inspect(
 ) -> Inspection:
     """Inspect every run at theta before the update whose solution is given."""
 
-    def of_run(theta, iteration, direction, behaviour, regularisation, stage_key):
+    def of_run(theta, iteration, direction, behaviour, regularisation, radius, stage_key):
+        regularisation = 0.0 if regularisation is None else regularisation
         given = features, theta, direction, behaviour, regularisation
         policies = {"reference_fn": reference_fn, "sampler_fn": batch.sampler_fn}
         if isinstance(problem, BCP):
-            return inspection.exact(problem, *given, **policies)
+            return inspection.exact(problem, *given, **policies, radius=radius)
         key = jax.random.fold_in(jax.random.fold_in(stage_key, 1), iteration)
         return inspection.sampled(problem, *given, key, **policies, effort=effort)
 
     state = batch.state
-    return jax.vmap(of_run)(
-        state.theta, state.iteration, solution.direction, batch.behaviour, batch.hyper.regularisation, batch.stage_keys
+    return for_each(
+        of_run,
+        state.theta,
+        state.iteration,
+        solution.direction,
+        batch.behaviour,
+        batch.hyper.regularisation,
+        batch.hyper.radius,
+        batch.stage_keys,
     )
 
 
@@ -356,7 +383,7 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
         "iteration": one.iteration,
         "samples": one.samples_before + _samples(one, settings),
         "value": float(seen.value),
-        "value_interval": intervals.normal(float(seen.value), float(seen.value_error)),
+        "value_interval": _value_interval(one, settings, seen),
         "reference_value": float(seen.reference_value),
         "ln_kappa": float(seen.ln_kappa),
         "ln_kappa_interval": intervals.normal(float(seen.ln_kappa), float(seen.ln_kappa_error)),
@@ -364,6 +391,8 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
         "kappa_tolerance": float(seen.kappa_tolerance),
         "err": float(seen.fitting_error),
         "avg_err": one.error_sum / one.error_weight,
+        "excess_risk": float(seen.excess_risk),
+        "transfer_error": float(seen.transfer_error),
         "potential": float(seen.potential),
         "direction_norm": float(np.linalg.norm(solution.direction)),
         "multiplier": float(solution.multiplier),
@@ -372,10 +401,23 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
     }
 
 
+def _value_interval(one: _Live, settings: Settings, seen: Inspection) -> list[float]:
+    """The 95% interval of the value; a single point where it is exact."""
+    value, error = float(seen.value), float(seen.value_error)
+    if isinstance(one.stage.problem, BCP):
+        return [value, value]
+    return intervals.of_returns(value, error, settings.effort.episodes)
+
+
 def _samples(one: _Live, settings: Settings) -> int:
-    """T x H x N of the present stage, as the paper counts."""
-    per_iteration = one.stage.problem.horizon * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
-    return one.iteration * per_iteration
+    """T x H x N of the present stage, as the paper counts, or T x K x N."""
+    branches = _num_branches(one.stage.problem, settings)
+    return one.iteration * branches * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
+
+
+def _num_branches(problem: Problem, settings: Settings) -> int:
+    """At how many steps an update branches: never more than there are."""
+    return min(settings.steps_per_iteration or problem.horizon, problem.horizon)
 
 
 def _close_stage(one: _Live, settings: Settings) -> None:
@@ -384,6 +426,6 @@ def _close_stage(one: _Live, settings: Settings) -> None:
     one.result.thetas.append(one.theta)
     one.stage_index += 1
     one.iteration = one.last_row = 0
-    one.error_sum = one.error_weight = 0.0
+    one.error_sum = one.error_weight = one.multiplier = 0.0
     if not one.is_over and one.stage.start == "zero":
         one.theta = np.zeros_like(one.theta)

@@ -62,7 +62,7 @@ class ADW(Problem):
             )
 
     def draw(self, key: Key) -> ADWInstance:
-        uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), dtype=float)
+        uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), self.target.dtype)
         if isinstance(self.bid_distributions, Distribution):
             return ADWInstance(self.bid_distributions.quantile(uniforms))
         columns = [one.quantile(uniforms[:, i]) for i, one in enumerate(self.bid_distributions)]
@@ -70,10 +70,10 @@ class ADW(Problem):
 
     def init(self, instance: ADWInstance) -> ADWState:
         dtype = instance.bids.dtype
-        return ADWState(jnp.zeros((), dtype=int), jnp.ones(self.num_actions - 1, dtype), jnp.zeros((), dtype))
+        return ADWState(jnp.zeros((), jnp.int32), jnp.ones(self.num_actions - 1, dtype), jnp.zeros((), dtype))
 
     def observe(self, instance: ADWInstance, state: ADWState) -> Observation:
-        fraction = (state.position + 1) / self.horizon
+        fraction = (state.position + 1).astype(state.revenue.dtype) / self.horizon
         ends = fraction[None], (state.revenue / self.target)[None]
         return jnp.concatenate([ends[0], instance.bids[state.position], state.budgets, ends[1]])
 
@@ -87,14 +87,15 @@ class ADW(Problem):
         )
 
     def step(self, instance: ADWInstance, state: ADWState, action: Action) -> tuple[ADWState, Reward, Flag]:
-        is_winner = jnp.arange(self.num_actions - 1) == action - 1
+        is_winner = jnp.arange(self.num_actions - 1, dtype=action.dtype) == action - 1
         paid = jnp.where(
             is_winner & (state.budgets >= instance.bids[state.position]), instance.bids[state.position], 0.0
         )
         revenue = state.revenue + jnp.sum(paid)
         reached = revenue >= self.target
         goes_on = ~reached & (state.position + 1 < self.horizon)
-        return ADWState(state.position + 1, state.budgets - paid, revenue), reached.astype(float), goes_on
+        reward = reached.astype(revenue.dtype)
+        return ADWState(state.position + 1, state.budgets - paid, revenue), reward, goes_on
 
     def bounds(self) -> tuple[list[float], list[float]]:
         num_advertisers = self.num_actions - 1

@@ -40,22 +40,23 @@ class BCP(Problem):
         self.record_probs = jnp.asarray(record_probs, dtype=float)
 
     def draw(self, key: Key) -> BCPInstance:
-        is_record = jax.random.uniform(key, (self.horizon,), dtype=float) < self.record_probs
-        return BCPInstance(is_record, self.horizon - 1 - jnp.argmax(is_record[::-1]))
+        is_record = jax.random.uniform(key, (self.horizon,), self.record_probs.dtype) < self.record_probs
+        return BCPInstance(is_record, jnp.max(jnp.where(is_record, jnp.arange(self.horizon, dtype=jnp.int32), 0)))
 
     def init(self, instance: BCPInstance) -> BCPState:
         return BCPState(jnp.zeros((), dtype=instance.best.dtype))
 
     def observe(self, instance: BCPInstance, state: BCPState) -> Observation:
-        fraction = (state.position + 1) / self.horizon
-        return jnp.stack([fraction, instance.is_record[state.position].astype(fraction.dtype)])
+        dtype = self.record_probs.dtype
+        fraction = (state.position + 1).astype(dtype) / self.horizon
+        return jnp.stack([fraction, instance.is_record[state.position].astype(dtype)])
 
     def variables(self, observation: Observation) -> Variables:
         return observation[None, :]
 
     def step(self, instance: BCPInstance, state: BCPState, action: Action) -> tuple[BCPState, Reward, Flag]:
         accepts = action == 1
-        reward = (accepts & (state.position == instance.best)).astype(float)
+        reward = (accepts & (state.position == instance.best)).astype(self.record_probs.dtype)
         goes_on = ~accepts & (state.position + 1 < self.horizon)
         return BCPState(state.position + 1), reward, goes_on
 

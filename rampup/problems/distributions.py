@@ -32,7 +32,9 @@ class Distribution(eqx.Module):
 
     def draw(self, key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
         """Draw independent numbers."""
-        return self.quantile(jax.random.uniform(key, shape, dtype=float))
+        # In the precision that the distribution's own numbers have.
+        dtype = jax.tree.leaves(self)[0].dtype
+        return self.quantile(jax.random.uniform(key, shape, dtype))
 
 
 class Uniform(Distribution):

@@ -67,10 +67,10 @@ class OKD(Problem):
 
     def init(self, instance: OKDInstance) -> OKDState:
         nothing = jnp.zeros((), dtype=instance.sizes.dtype)
-        return OKDState(jnp.zeros((), dtype=int), nothing, nothing)
+        return OKDState(jnp.zeros((), jnp.int32), nothing, nothing)
 
     def observe(self, instance: OKDInstance, state: OKDState) -> Observation:
-        fraction = (state.position + 1) / self.horizon
+        fraction = (state.position + 1).astype(state.used.dtype) / self.horizon
         # A bag of size 0 takes nothing of positive size; the part of it in use is then 0, not 0/0.
         used = state.used / jnp.where(self.budget > 0, self.budget, 1.0)
         arrival = instance.sizes[state.position], instance.values[state.position]
@@ -85,7 +85,8 @@ class OKD(Problem):
         value = jnp.where(takes, state.value + instance.values[state.position], state.value)
         reached = value >= self.target
         goes_on = ~reached & (state.position + 1 < self.horizon)
-        return OKDState(state.position + 1, jnp.where(takes, used, state.used), value), reached.astype(float), goes_on
+        reward = reached.astype(value.dtype)
+        return OKDState(state.position + 1, jnp.where(takes, used, state.used), value), reward, goes_on
 
     def bounds(self) -> tuple[list[float], list[float]]:
         return [0.0] * 5, [1.0, self.size_distribution.support()[1], self.value_distribution.support()[1], 1.0, 1.0]

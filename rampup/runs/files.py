@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from itertools import count
 from pathlib import Path
 
 
@@ -39,3 +40,19 @@ def make_folder(path: str | Path) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make the folder {str(path)!r}: {error.strerror}.") from None
+
+
+def make_new_folder(path: str | Path) -> Path:
+    """Make a folder that was not there: of this name, or with -2, -3 and so on after it; making it decides the name."""
+    wanted = Path(path)
+    make_folder(wanted.parent)
+    for number in count(1):
+        place = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            place.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ValueError(f"cannot make the folder {str(place)!r}: {error.strerror}.") from None
+        return place
+    raise AssertionError("there is always a next number")

@@ -16,7 +16,7 @@ from rampup.runs.checkpoint import Checkpoint
 from rampup.runs.files import make_folder, write_whole
 
 CONFIG, PROVENANCE, METRICS = "config.yaml", "provenance.json", "metrics.jsonl"
-SUMMARY, PORTRAITS = "summary.json", "portraits.json"
+SUMMARY, PORTRAITS, THEORY = "summary.json", "portraits.json", "theory.json"
 
 
 class RunFolder:
@@ -96,6 +96,15 @@ class RunFolder:
 
     def portraits(self) -> dict[str, Any]:
         return json.loads(self._text(PORTRAITS)) if (self.path / PORTRAITS).is_file() else {}
+
+    def write_theory(self, theory: Mapping[str, Any]) -> None:
+        """Keep what the theory says of the run."""
+        write_whole(self.path / THEORY, (json.dumps(theory, indent=1, allow_nan=False) + "\n").encode())
+
+    def theory(self) -> dict[str, Any]:
+        """By scheme, predictions and bounds; nothing of a run that is not finished."""
+        known = json.loads(self._text(THEORY)) if (self.path / THEORY).is_file() else {}
+        return {"predictions": {}, "bounds": {}} | known
 
     def rows(self) -> list[dict[str, Any]]:
         """The metrics recorded so far; a last line that was cut short does not count."""

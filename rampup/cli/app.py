@@ -1,0 +1,56 @@
+"""The application itself: how it is called, how it fails, and how it sets up JAX."""
+
+import sys
+
+import typer
+
+from rampup.cli.options import examples
+
+app = typer.Typer(
+    name="rampup",
+    help="Policies for decisions that arrive one at a time and cannot be taken back.",
+    epilog=examples(
+        "rampup problems", "rampup theory growth", "rampup train bcp --set n=100 --scheme curl --warmup n=10"
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line on stderr and exit code 2, a traceback is a bug of ours."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except (ValueError, FloatingPointError) as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away (as `head` does); Python must not complain of it again at exit.
+        sys.stdout = None
+        sys.exit(0)
+    except Exception as error:
+        # Typer's own errors (an unknown option, a missing value) say what is wrong through this method.
+        say = getattr(error, "format_message", None)
+        if say is None:
+            raise
+        _fail(say())
+
+
+def _fail(message: str) -> None:
+    if not message:
+        # No command at all: the help was printed instead.
+        sys.exit(0)
+    print(f"rampup: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def configure_jax() -> None:
+    """Set JAX up for a command; the library itself never does."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    # Batched factorisations of two programs in flight would block each other for ever on the thread pool of two cores.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)

@@ -1,0 +1,156 @@
+"""The command that runs experiments and holds the claims of the paper against them."""
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rampup.cli.app import configure_jax
+from rampup.cli.options import AsJson, examples
+from rampup.cli.progress import run_display
+from rampup.cli.terminal import print_json
+
+commands = typer.Typer()
+
+
+@commands.command(
+    epilog=examples(
+        "rampup reproduce bcp-classical --preset quick",
+        "rampup reproduce all --preset quick --json",
+        "rampup reproduce all --preset paper --out runs/paper --write docs/results.md",
+    )
+)
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|all", help="An experiment by name, a YAML file, or all that come along.")
+    ] = "all",
+    preset: Annotated[str, typer.Option(help="quick (minutes on two cores), or paper (full size).")] = "quick",
+    out: Annotated[str | None, typer.Option(help="Where the runs are; by default runs/reproduce-PRESET.")] = None,
+    write: Annotated[
+        str | None, typer.Option(help="A Markdown page to write, its figures in a folder beside it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run experiments and say which claims of the paper hold: one line each, and exit code 1 if one fails.
+
+    Give the same command again after an interruption: finished runs are used as they are, the others go on.
+    """
+    configure_jax()
+    from rampup import config
+    from rampup.report.claims import claims_of
+    from rampup.report.results import checked_page_name, write_results
+
+    if write is not None:
+        checked_page_name(write)
+    place = out or os.path.join("runs", f"reproduce-{preset}")
+    chosen = [config.load(one, preset=preset) for one in (config.shipped_names() if name == "all" else [name])]
+    folders, claims = [], []
+    for number, experiment in enumerate(chosen, 1):
+        folders.append(_finished(experiment, place, f"{number} of {len(chosen)}"))
+        claims.append(claims_of(folders[-1]))
+        if not as_json:
+            _show_claims(claims[-1])
+    found = [claim for own in claims for claim in own]
+    if write is not None:
+        write_results(folders, found, write)
+    if as_json:
+        print_json({"claims": [claim.document() for claim in found]})
+    else:
+        _show_end(found, place, write)
+    if not all(claim.holds for claim in found):
+        raise typer.Exit(1)
+
+
+def _finished(experiment: Any, place: str, which: str) -> Any:
+    """The folder of a finished run of an experiment: found, gone on with, or begun."""
+    from rampup import conductor
+    from rampup.report.figures import save_figures
+    from rampup.report.page import write_report
+
+    folder = _found(experiment, place)
+    if folder is None:
+        folder = conductor.begin(experiment, os.path.join(place, conductor.folder_name(experiment)))
+    _announce(experiment, folder, which)
+    if folder.summary is None:
+        with _interruptible() as is_asked, run_display() as on_standing:
+            summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
+        if summary is None:
+            print(f"rampup: saved; go on with `{shlex.join(['rampup', *sys.argv[1:]])}`", file=sys.stderr)
+            raise typer.Exit(130)
+        save_figures(folder)
+        write_report([folder], folder.path / "report.html")
+    return folder
+
+
+def _found(experiment: Any, place: str) -> Any:
+    """A run of this very config in a folder of runs, a finished one before others; nothing if there is none."""
+    from rampup import config
+    from rampup.runs.folder import CONFIG, RunFolder
+
+    text = config.as_yaml(experiment)
+    folders = [RunFolder(path.parent) for path in sorted(Path(place).glob(f"*/{CONFIG}"))]
+    same = [folder for folder in folders if folder.config == text]
+    return min(same, key=lambda folder: folder.summary is None, default=None)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, asked where a run can be saved; pressed once more it stops at once."""
+    asked = []
+
+    def ask(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("rampup: saving, then stopping; once more stops at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _announce(experiment: Any, folder: Any, which: str) -> None:
+    """Say on stderr, where somebody is looking, what comes next and how much it is."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if console.is_terminal:
+        work = "is finished" if folder.summary is not None else f"takes up to {_samples(experiment):,} samples"
+        console.print(f"{experiment.name}, {which}, {work} ({folder.path})", style="dim", soft_wrap=True)
+
+
+def _samples(experiment: Any) -> int:
+    """How many samples an experiment takes at most, over all its schemes and seeds."""
+    from rampup.conductor import plan
+    from rampup.learn.estimators import EPISODES_PER_LANE
+
+    planned = plan(experiment)
+    lanes = planned.settings.num_lanes * EPISODES_PER_LANE[planned.settings.estimator]
+    return lanes * sum(stage.iterations * stage.problem.horizon for run in planned.runs for stage in run.stages)
+
+
+def _show_claims(claims: Sequence[Any]) -> None:
+    """One line for each claim."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for one in claims:
+        said = f"{one.experiment}: {one.claim}; measured {one.measured}; required {one.required}"
+        verdict = (one.verdict, "bold green" if one.holds else "bold red")
+        # A name of one's own may have line breaks in it.
+        console.print(Text.assemble(verdict, "  ", " ".join(said.split())), soft_wrap=True)
+
+
+def _show_end(claims: Sequence[Any], place: str, page: str | None) -> None:
+    failed = sum(not claim.holds for claim in claims)
+    said = f"{failed} of {len(claims)} claims of the paper fail" if failed else f"All {len(claims)} claims hold"
+    written = f", the page is {page}" if page is not None else ""
+    print(f"{said if claims else 'No claim of the paper is about this experiment'}; the runs are in {place}{written}.")

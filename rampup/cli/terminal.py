@@ -1,0 +1,65 @@
+"""How answers look on stdout: one JSON document, or tables and numbers for people."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def print_json(document: Any) -> None:
+    """Print an answer as one JSON document."""
+    print(json.dumps(_plain(document), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Make a value fit for JSON: infinite numbers become the strings "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def print_table(console: Any, header: list[str], rows: list[list[Any]]) -> None:
+    """Print a table without lines; all columns but the first are numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for index, name in enumerate(header):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console.print(table)
+
+
+def short(number: float) -> str:
+    """A number to four digits after the point."""
+    return "inf" if math.isinf(number) else f"{number:,.4f}"
+
+
+def with_margin(estimate: float, interval: list[float]) -> str:
+    """An estimate with half the width of its 95% interval."""
+    return f"{estimate:.4f} ± {(interval[1] - interval[0]) / 2:.4f}"
+
+
+def ends_text(ends: list[float]) -> str:
+    """An interval in words."""
+    return f"{ends[0]:.3f} to {ends[1]:.3f}"
+
+
+@contextmanager
+def native_output_on_stderr() -> Iterator[None]:
+    """Keep stdout for our own words: HiGHS now and then prints a line of its debugging there."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
