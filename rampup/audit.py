@@ -4,35 +4,82 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from rampup import streams
 from rampup.advice import advise
-from rampup.features import OneHot, Polynomial
-from rampup.learn.trainer import Run
+from rampup.features import Features, OneHot, Polynomial
+from rampup.learn.inspection import Effort, sampled_kappa
+from rampup.learn.trainer import Run, RunResult
 from rampup.plans import Plan
-from rampup.policy import largest_feature_norm
+from rampup.policy import LogLinear, largest_feature_norm
+from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.references.rules import Naive
 from rampup.runs.schemes import Record, final_phases
 from rampup.stories import reference_named
 from rampup.theory import performance_bound
+from rampup.types import Real
 
 # Each term of the bound is a number for every update: more than these are more than memory is for.
 _MOST_UPDATES = 10_000_000
 
 
-def audit(chosen: Plan, records: Sequence[Record]) -> dict[str, Any]:
+def audit(chosen: Plan, records: Sequence[Record], results: Sequence[RunResult] = ()) -> dict[str, Any]:
     """By scheme: ln kappa predicted where its final phase begins, and Theorem 1 held against its first seed.
 
-    Of the best choice problem only, where both are exact and take seconds; infinite numbers are the string "inf".
+    Both of the best choice problem only, where they are exact and take seconds. Of other problems: ln kappa where the
+    final phase began, against the best policy that was learned. Infinite numbers are the string "inf".
     """
     if not isinstance(chosen.problem, BCP):
-        return {"predictions": {}, "bounds": {}}
+        learned = {result.run.name: result for result in reversed(results)}
+        return _spelled({"against_best": _against_best(chosen, records, learned)}) if learned else {}
     first: dict[str, Run] = {}
     for run in chosen.runs:
         first.setdefault(run.name, run)
     bounds = {name: _bound(chosen, run, final_phases(records, name)[0]) for name, run in first.items()}
     found = {name: bound for name, bound in bounds.items() if bound is not None}
     return _spelled({"predictions": _predictions(chosen, first), "bounds": found})
+
+
+def _against_best(
+    chosen: Plan, records: Sequence[Record], learned: Mapping[str, RunResult]
+) -> dict[str, dict[str, Any]]:
+    """ln kappa at theta = 0 of every scheme's sampler, what it rolled in with first, for the best policy as target.
+
+    The paper's reference for AdWords is such a policy: the classical rules do badly there.
+    """
+    problem, features = chosen.problem, chosen.features
+    best = max(learned, key=lambda name: final_phases(records, name)[0][-1]["value"])
+
+    def policy(theta: np.ndarray) -> LogLinear:
+        return LogLinear(problem, features, jnp.asarray(theta))
+
+    found = {}
+    for name, result in learned.items():
+        taught = len(result.thetas) > 1
+        roll_in = policy(result.thetas[-2] if taught else np.zeros(features.size))
+        ln_kappa, spread = jax.device_get(_ln_kappa(problem, features, policy(learned[best].theta), roll_in))
+        found[name] = {"target": best, "ln_kappa": float(ln_kappa), "error": float(spread)}
+    return found
+
+
+@eqx.filter_jit
+def _ln_kappa(problem: Problem, features: Features, target: LogLinear, roll_in: LogLinear) -> tuple[Real, Real]:
+    condition, spread = sampled_kappa(
+        problem,
+        features,
+        jnp.zeros(features.size),
+        streams.key(0),
+        reference_fn=target,
+        roll_in_fn=roll_in,
+        branch_fn=Naive(problem.num_actions),
+        effort=Effort(),
+    )
+    return condition.ln, spread
 
 
 def _predictions(chosen: Plan, first: Mapping[str, Run]) -> dict[str, Any]:

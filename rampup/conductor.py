@@ -161,7 +161,7 @@ def _finish(folder: RunFolder, chosen: Plan, training: Training) -> dict[str, An
             },
         )
     folder.write_portraits(_portraits(chosen, training))
-    folder.write_theory(audit(chosen, records))
+    folder.write_theory(audit(chosen, records, training.results))
     summary = summary_of(experiment, chosen, records)
     folder.write_summary(summary)
     return summary

@@ -86,6 +86,7 @@ class TrainerConfig(_Model):
     regularisation: AtLeastZero = 0.01
     estimator: Literal["algorithm4", "paired", "exact"] = "algorithm4"
     solver: Literal["ball", "ridge_project"] = "ball"
+    steps_per_iteration: Updates | None = None
     record_every: Updates = 100
     effort: EffortConfig = EffortConfig()
 

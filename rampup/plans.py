@@ -17,6 +17,8 @@ from rampup.types import PolicyFn
 
 # A sampled update plays num_lanes x horizon episodes of as many steps: beyond this no machine finishes one.
 _MOST_SAMPLED_ARRIVALS = 10_000
+# With `steps_per_iteration` it plays that many times num_lanes episodes, whose arrivals are in memory at once.
+_MOST_ARRIVALS_AT_FEW_STEPS = 100_000
 # A Fisher matrix of so many features takes three gigabytes.
 _MOST_FEATURES = 20_000
 # The parameters of all runs are in memory at once, with what is made of them.
@@ -52,6 +54,7 @@ def plan(experiment: Experiment) -> Plan:
         clip=trainer.clip,
         estimator=trainer.estimator,
         solver=trainer.solver,
+        steps_per_iteration=trainer.steps_per_iteration,
         record_every=trainer.record_every,
         effort=Effort(**trainer.effort.model_dump()),
     )
@@ -88,8 +91,10 @@ def _made(experiment: Experiment, changes: dict[str, Any]) -> Problem:
 
 def _most_arrivals(experiment: Experiment) -> int:
     """How many arrivals an update can take: where nothing is sampled it is one recursion over them."""
-    is_exact = experiment.problem.name == "bcp" and experiment.trainer.estimator == "exact"
-    return MOST_ARRIVALS if is_exact else _MOST_SAMPLED_ARRIVALS
+    trainer = experiment.trainer
+    if experiment.problem.name == "bcp" and trainer.estimator == "exact":
+        return MOST_ARRIVALS
+    return _MOST_SAMPLED_ARRIVALS if trainer.steps_per_iteration is None else _MOST_ARRIVALS_AT_FEW_STEPS
 
 
 def _refuse_huge_sizes(parameters: Mapping[str, Any], most: int) -> None:

@@ -43,7 +43,9 @@ def section(name: str, command: Any) -> str:
     arguments = [one for one in command.params if is_argument(one)]
     options = [one for one in command.params if not is_argument(one) and not getattr(one, "hidden", False)]
     usage = " ".join([name, *(placeholder(one) for one in arguments), *["[OPTIONS]"] * bool(options)])
-    rows = [f"| `{placeholder(one)}` | {default(one)} | {cell(one.help)} |" for one in arguments]
+    # A bar would end a cell of the table.
+    names = [placeholder(one).replace("|", " or ") for one in arguments]
+    rows = [f"| `{name}` | {default(one)} | {cell(one.help)} |" for name, one in zip(names, arguments, strict=True)]
     rows += [f"| {flags(one)} | {default(one)} | {cell(one.help)} |" for one in options]
     table = ["", "| name | default | meaning |", "|---|---|---|", *rows] if rows else []
     return "\n".join([f"## {name}", "", command.help.strip(), "", f"    {usage}", *table, *examples(command), ""])
@@ -54,7 +56,7 @@ def is_argument(parameter: Any) -> bool:
 
 
 def placeholder(argument: Any) -> str:
-    name = (argument.metavar or argument.name).upper() + ("..." if argument.nargs == -1 else "")
+    name = (argument.metavar or argument.name.upper()) + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 
 

@@ -45,6 +45,10 @@ def train(
     regularisation: Annotated[float, typer.Option(help="lambda of the _reg schemes.")] = 0.01,
     estimator: Annotated[str, typer.Option(help="algorithm4, paired, or exact (bcp).")] = "algorithm4",
     solver: Annotated[str, typer.Option(help="ball or ridge_project.")] = "ball",
+    steps_per_iteration: Annotated[
+        int | None,
+        typer.Option(help="K: how many steps of the horizon an update visits, at random; all of them by default."),
+    ] = None,
     record_every: Annotated[int, typer.Option(help="Updates between two recorded rows.")] = 100,
     reference: Annotated[
         str | None, typer.Option(help="A rule or a policy file to measure against; see evaluate --policy.")
@@ -73,6 +77,7 @@ def train(
             regularisation=regularisation,
             estimator=estimator,
             solver=solver,
+            steps_per_iteration=steps_per_iteration,
             record_every=record_every,
             reference=reference,
             save=save,

@@ -186,7 +186,8 @@ class Training:
         problem = group[0].stage.problem
         if id(problem) not in self._references:
             self._references[id(problem)] = self.reference_for(problem)
-        _work(group, self.features, self.settings, self._references[id(problem)], self.results)
+        for batch in _batches(group):
+            _work(batch, self.features, self.settings, self._references[id(problem)], self.results)
         return [one.result.rows[-1] for one in group]
 
     def snapshot(self) -> dict[str, np.ndarray]:
@@ -239,6 +240,11 @@ def _next_group(live: list[_Live]) -> list[_Live]:
         return []
     first = max(waiting, key=lambda one: len(one.run.stages) - one.stage_index)
     return [one for one in waiting if _kind(one) == _kind(first)]
+
+
+def _batches(group: list[_Live]) -> list[list[_Live]]:
+    """The runs of a group that advance in one program: all of them, or one where one alone fills the machine."""
+    return [[one] for one in group] if jax.default_backend() == "cpu" else [group]
 
 
 def _kind(one: _Live) -> tuple[int, int]:

@@ -55,6 +55,8 @@ class Evidence(NamedTuple):
     config: dict[str, Any]
     records: list[dict[str, Any]]
     optimum: float | None
+    against_best: dict[str, Any]
+    """By scheme, ln kappa of its sampler for the best policy learned; empty where the optimal one is the reference."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -88,7 +90,8 @@ def evidence_of(folder: RunFolder) -> Evidence:
     if summary is None:
         raise ValueError(f"the run in {str(folder.path)!r} is not finished: go on with `{folder.resume_command}`.")
     config = yaml.safe_load(folder.config)
-    return Evidence(str(config["name"]), config, folder.rows(), summary["optimal_value"])
+    against_best = folder.theory()["against_best"]
+    return Evidence(str(config["name"]), config, folder.rows(), summary["optimal_value"], against_best)
 
 
 def claims_of(folder: RunFolder) -> list[Claim]:
@@ -155,7 +158,11 @@ def lower_kappa(run: Evidence) -> Iterator[Claim]:
         return
     # At theta = 0 the policy is uniform: what `direct` samples on-policy in its first row is what `naive_samp` does.
     said = f"ln kappa at the start of the final phase is far lower for {own} than for {naive}"
-    yield _gap(run, said, _first_ln_kappa(run, own), _first_ln_kappa(run, naive))
+    if run.against_best:
+        said += f", the target being what {run.against_best[own]['target']} learned"
+        yield _gap(run, said, *(float(run.against_best[one]["ln_kappa"]) for one in (own, naive)))
+    else:
+        yield _gap(run, said, _first_ln_kappa(run, own), _first_ln_kappa(run, naive))
     if run.series is not None:
         said = "exact ln kappa, one-hot features: far lower for the warm-up's optimal policy than for naive sampling"
         yield _gap(run, said, *_exact_ln_kappas(run))

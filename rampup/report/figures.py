@@ -77,7 +77,8 @@ def draw_training(folder: RunFolder) -> Any:
     records, summary = folder.rows(), folder.summary or {}
     figure = Figure(figsize=(13, 3.9), layout="constrained")
     for axes, name in zip(figure.subplots(1, 3), LABELS, strict=True):
-        for scheme, curve in curves(records, name).items():
+        drawn = curves(records, name)
+        for scheme, curve in drawn.items():
             look = {"color": colour_of(scheme), "linestyle": "-" if is_curriculum(scheme) else "--"}
             faint = {"alpha": 0.55} if scheme.endswith("_reg") else {}
             axes.plot(curve["samples"], curve["mean"], label=scheme, linewidth=1.8, **look, **faint)
@@ -87,7 +88,12 @@ def draw_training(folder: RunFolder) -> Any:
         axes.set_xlabel("samples, those of the warm-up counted")
         axes.set_title(LABELS[name], loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
+        ends = [curve["samples"][-1] for curve in drawn.values()]
+        # Where one scheme takes many times the samples of another, the short curve would be a stroke at the edge.
+        if max(ends) > 4 * min(ends) > 0:
+            axes.set_xscale("log")
+        else:
+            axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
         if name == "value":
             _draw_levels(axes, summary)
     handles, labels = figure.axes[0].get_legend_handles_labels()

@@ -104,7 +104,7 @@ class RunFolder:
     def theory(self) -> dict[str, Any]:
         """By scheme, predictions and bounds; nothing of a run that is not finished."""
         known = json.loads(self._text(THEORY)) if (self.path / THEORY).is_file() else {}
-        return {"predictions": {}, "bounds": {}} | known
+        return {"predictions": {}, "bounds": {}, "against_best": {}} | known
 
     def rows(self) -> list[dict[str, Any]]:
         """The metrics recorded so far; a last line that was cut short does not count."""
