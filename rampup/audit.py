@@ -36,13 +36,14 @@ def audit(chosen: Plan, records: Sequence[Record], results: Sequence[RunResult] 
     """
     if not isinstance(chosen.problem, BCP):
         learned = {result.run.name: result for result in reversed(results)}
-        return _spelled({"against_best": _against_best(chosen, records, learned)}) if learned else {}
+        against_best = _against_best(chosen, records, learned) if learned else {}
+        return _spelled({"predictions": {}, "bounds": {}, "against_best": against_best})
     first: dict[str, Run] = {}
     for run in chosen.runs:
         first.setdefault(run.name, run)
     bounds = {name: _bound(chosen, run, final_phases(records, name)[0]) for name, run in first.items()}
     found = {name: bound for name, bound in bounds.items() if bound is not None}
-    return _spelled({"predictions": _predictions(chosen, first), "bounds": found})
+    return _spelled({"predictions": _predictions(chosen, first), "bounds": found, "against_best": {}})
 
 
 def _against_best(

@@ -1,8 +1,9 @@
-"""95% intervals of estimates, in plain NumPy."""
+"""95% intervals of estimates, in plain NumPy and SciPy."""
 
 import math
 
 import numpy as np
+from scipy.special import stdtrit
 
 # The quantile of the normal distribution that leaves 2.5% above it.
 Z = 1.959963984540054
@@ -13,11 +14,18 @@ def normal(estimate: float, error: float) -> list[float]:
     return [float(estimate - Z * error), float(estimate + Z * error)]
 
 
+def reach(count: int) -> float:
+    """How many standard errors, estimated from so many numbers, an interval of their mean reaches: Student's t."""
+    # Beyond, the normal distribution is as good, and a formula in place of a function.
+    return float(stdtrit(count - 1, 0.975)) if count <= 100 else Z
+
+
 def of_mean(values: np.ndarray) -> list[float]:
     """The interval of a mean of independent numbers."""
     if len(values) < 2:
         return [-math.inf, math.inf]
-    return normal(float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+    half = reach(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return [float(np.mean(values)) - half, float(np.mean(values)) + half]
 
 
 def of_rate(successes: np.ndarray) -> list[float]:

@@ -128,4 +128,5 @@ def test_another_reference_has_another_prediction(finished):
 def test_a_sampled_problem_is_measured_only():
     okd = {"name": "okd", "parameters": {"n": 4, "B": 1, "V": 1}}
     changes = {"problem": okd, "warmup": {"parameters": {"n": 2}}, "features": "monomial:1"}
-    assert audit(plan(config.checked(TINY | changes, "okd")), []) == {}
+    nothing = {"predictions": {}, "bounds": {}, "against_best": {}}
+    assert audit(plan(config.checked(TINY | changes, "okd")), []) == nothing

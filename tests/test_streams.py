@@ -416,33 +416,40 @@ def test_gaps_and_runs_are_as_long_as_by_chance(numbers, axis):
 
 @pytest.mark.slow
 def test_two_billion_numbers_of_a_sampler_look_like_chance():
-    num_batches, num_lanes, count = 2**7, 2**14, 2**10
-    total = num_batches * num_lanes * count
+    num_calls, num_batches, num_lanes, count = 2**6, 2**9, 2**9, 2**7
+    total = num_calls * num_batches * num_lanes * count
+    assert total == 2**31
 
-    @jax.jit
-    def sums(iteration):
+    def sums(totals, iteration):
         """Ones at each bit, bits in which neighbours differ, and moments of numbers and of neighbours' products."""
-        lane_key, _ = jax.random.split(jax.random.fold_in(streams.key(11), iteration))
-        keys = jax.random.split(lane_key, num_lanes)
+        keys = jax.random.split(jax.random.split(jax.random.fold_in(streams.key(11), iteration))[0], num_lanes)
         words = jax.vmap(lambda key: jax.random.bits(key, (count,), jnp.uint32), out_axes=-1)(keys)
-        ones = jnp.stack([jnp.sum((words >> bit) & 1, dtype=jnp.int64) for bit in range(32)])
-        neighbours = [jnp.roll(words, 1, axis) for axis in (0, 1)]
-        changes = [jnp.sum(jax.lax.population_count(words ^ other), dtype=jnp.int64) for other in neighbours]
-        # In single precision each is rounded, to 1e-7 of what a sum of 2^31 of them may be away.
-        centred, *others = (one.astype(jnp.float32) / 2**32 - 0.5 for one in (words, *neighbours))
-        products = [centred, centred**2, centred**3, *(centred * other for other in others)]
-        moments = jnp.stack([jnp.sum(one, dtype=jnp.float64) for one in products])
-        return ones, jnp.stack(changes), moments, words[:: count // 64]
+        pairs = (words[::2], words[1::2]), (words[:, ::2], words[:, 1::2])
+        changes = [jnp.sum(jax.lax.population_count(one ^ other)) for one, other in pairs]
+        centred, *twos = ([one.astype(jnp.float32) / 2**32 - 0.5 for one in given] for given in ((words,), *pairs))
+        products = [centred[0], centred[0] ** 2, centred[0] ** 3, *(one * other for one, other in twos)]
+        # A batch of 2^16 single-precision numbers is summed to about 1e-5; its standard deviation is above 10.
+        moments = jnp.stack([jnp.sum(one) for one in products]).astype(float)
+        found = ones_of_each_bit(words), jnp.stack(changes).astype(int), moments
+        return jax.tree.map(jnp.add, totals, found), words[0]
 
-    ones, changes, moments = np.zeros(32, np.int64), np.zeros(2, np.int64), np.zeros(5)
-    cells = np.zeros(2**16, np.int64)
-    for batch in range(num_batches):
-        *found, part = map(np.asarray, sums(batch))
-        ones, changes, moments = ones + found[0], changes + found[1], moments + found[2]
-        cells += np.bincount((part >> 24).ravel()[::2] * 256 + (part >> 24).ravel()[1::2], minlength=2**16)
+    totals = jnp.zeros(32, int), jnp.zeros(2, int), jnp.zeros(5)
+    cells = np.zeros(2**12, np.int64)
+    call = jax.jit(lambda totals, iterations: jax.lax.scan(sums, totals, iterations))
+    for first in range(0, num_calls * num_batches, num_batches):
+        totals, part = call(totals, jnp.arange(first, first + num_batches))
+        top = np.asarray(part).ravel() >> 26
+        cells += np.bincount(top[::2] * 64 + top[1::2], minlength=2**12)
+    ones, changes, moments = map(np.asarray, totals)
     assert_likely(two_sided(scipy.stats.binom(total, 0.5), ones))
-    assert_likely(two_sided(scipy.stats.binom(32 * total, 0.5), changes))
-    means = np.array([0, 1 / 12, 0, 0, 0])
-    deviations = np.sqrt([1 / 12, 1 / 180, 1 / 448, 1 / 144, 1 / 144])
-    assert_likely(two_sided(scipy.stats.norm, (moments - total * means) / deviations / np.sqrt(total)))
-    assert_likely(p_of_counts(cells, 1 / 2**16))
+    assert_likely(two_sided(scipy.stats.binom(16 * total, 0.5), changes))
+    size = total * np.array([1, 1, 1, 0.5, 0.5])
+    means, variances = np.array([0, 1 / 12, 0, 0, 0]), np.array([1 / 12, 1 / 180, 1 / 448, 1 / 144, 1 / 144])
+    assert_likely(two_sided(scipy.stats.norm, (moments - size * means) / np.sqrt(size * variances)))
+    assert_likely(p_of_counts(cells, 1 / 2**12))
+
+
+def ones_of_each_bit(words):
+    """How many words have each bit, from the lowest up; up to 255 at a time are counted in the bytes of a word."""
+    counts = [jnp.sum((words >> shift) & 0x01010101, axis=0, dtype=jnp.uint32) for shift in range(8)]
+    return jnp.stack([jnp.sum((counts[bit % 8] >> (bit - bit % 8)) & 255, dtype=int) for bit in range(32)])

@@ -43,11 +43,12 @@ def curves(records: Sequence[dict[str, Any]], name: str) -> dict[str, dict[str, 
         smooth = np.array([smoothed(row) for row in rows])
         mean = smooth.mean(axis=0)
         error = smooth.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros_like(mean)
+        reach = intervals.reach(len(rows)) if len(rows) > 1 else 0.0
         found[scheme] = {
             "samples": samples,
             "mean": mean,
-            "low": mean - intervals.Z * error,
-            "high": mean + intervals.Z * error,
+            "low": mean - reach * error,
+            "high": mean + reach * error,
         }
     return found
 

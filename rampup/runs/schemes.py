@@ -40,7 +40,7 @@ def scheme_results(records: Sequence[Record], schemes: Sequence[str]) -> list[di
             {
                 "scheme": name,
                 "value": float(values.mean()),
-                "interval": intervals.of_mean(values) if len(own) > 1 else [own[0]["value_low"], own[0]["value_high"]],
+                "interval": _of_seeds(values) if len(own) > 1 else [own[0]["value_low"], own[0]["value_high"]],
                 "ln_kappa": ln_kappa if math.isfinite(ln_kappa) else None,
                 "samples": int(np.mean([record["samples"] for record in own])),
                 "seeds": len(own),
@@ -59,3 +59,8 @@ def samples_to_reach(records: Sequence[Record], scheme: str, part: float) -> int
     needed = [next((one["samples"] for one in run if one["value"] >= goal), math.inf) for run in phases]
     median = float(np.median(needed))
     return int(median) if math.isfinite(median) else None
+
+
+def _of_seeds(values: np.ndarray) -> list[float]:
+    """The interval of the mean over seeds of rates, which are nowhere but between 0 and 1."""
+    return [min(max(end, 0.0), 1.0) for end in intervals.of_mean(values)]
