@@ -80,7 +80,7 @@ REALS = {
     "bitcast_convert_type": lambda x, y: jax.lax.bitcast_convert_type(x - y, jnp.int64),
     "ceil": lambda x, y: jnp.ceil(x * y),
     "clamp": lambda x, y: jax.lax.clamp(y / 2, x, y),
-    "clamp by scalars": lambda x, y: jax.lax.clamp(0.5, x * y, 1.5),
+    "clamp by scalars": lambda x, y: jax.lax.clamp(jnp.asarray(0.5), x * y, jnp.asarray(1.5)),
     "convert_element_type": lambda x, y: (x * y * 10).astype(jnp.int32),
     "copy": lambda x, y: jax.lax.copy_p.bind(x) + y,
     "cos": lambda x, y: jnp.cos(x * y),
@@ -123,9 +123,7 @@ REALS = {
     "a scalar": lambda x, y: x * 2.0 + 1.0 - y,
     "a function of both inside": lambda x, y: jax.jit(lambda a, b: a * b + a)(x, y),
     "custom_jvp_call": lambda x, y: jax.nn.relu(x - y),
-    "custom_jvp_call of one": lambda x, y: jax.nn.relu(x - 1.0) * jax.nn.relu(y - 1.0),
     "custom_vjp_call": lambda x, y: with_own_gradient(x - y),
-    "custom_vjp_call of one": lambda x, y: with_own_gradient(x) + with_own_gradient(y),
     "checkpoint": lambda x, y: jax.checkpoint(lambda a, b: jnp.sin(a) * b)(x, y),
 }
 WHOLES = {
@@ -167,6 +165,7 @@ def test_operations_number_by_number(shape, forms):
     assert_is_vmap(all_of(WHOLES), [drawn(rng, (*shape, LANES), "whole") for _ in range(2)], forms)
 
 
+SEVEN = np.asarray(7.0)
 # Of an array of three axes.
 ALONG = {
     "argmax": lambda x: jnp.argmax(x, axis=1),
@@ -182,9 +181,9 @@ ALONG = {
     "cummin, which has no rule": lambda x: jax.lax.cummin(x, axis=1),
     "cumlogsumexp, which has none": lambda x: jax.lax.cumlogsumexp(x, axis=1),
     "pad": lambda x: jnp.pad(x, ((1, 2), (0, 1), (3, 0)), constant_values=7.0),
-    "pad with less": lambda x: jax.lax.pad(x, 7.0, ((-1, 1, 0), (0, -1, 0), (0, 0, 0))),
-    "pad in between": lambda x: jax.lax.pad(x, 7.0, ((0, 0, 1), (1, 0, 2), (0, 0, 0))),
-    "pad with less in between": lambda x: jax.lax.pad(x, 7.0, ((-1, 0, 2), (0, -2, 1), (1, 1, 0))),
+    "pad with less": lambda x: jax.lax.pad(x, SEVEN, ((-1, 1, 0), (0, -1, 0), (0, 0, 0))),
+    "pad in between": lambda x: jax.lax.pad(x, SEVEN, ((0, 0, 1), (1, 0, 2), (0, 0, 0))),
+    "pad with less in between": lambda x: jax.lax.pad(x, SEVEN, ((-1, 0, 2), (0, -2, 1), (1, 1, 0))),
     "pad with a number of the lane": lambda x: jax.lax.pad(x, x[0, 0, 0], ((1, 1, 0), (0, 0, 0), (0, 2, 0))),
     "reduce_and": lambda x: jnp.all(x > 0.3, axis=1),
     "reduce_max": lambda x: jnp.max(x, axis=(0, 2)),
@@ -215,11 +214,10 @@ ALONG = {
     "softmax": lambda x: jax.nn.softmax(x, axis=1),
     "one_hot": lambda x: jax.nn.one_hot(jnp.argmax(x[0], axis=0), x.shape[1], dtype=float),
     "scan": lambda x: jax.lax.scan(lambda total, row: (total + row, total * row), jnp.zeros_like(x[0]), x),
-    "while": lambda x: jax.lax.while_loop(lambda at: at[0] < 20.0, lambda at: (at[0] * 2 + at[1], at[1]), x[0, 0, :2]),
+    "while": lambda x: jax.lax.while_loop(lambda y: y[0] < 20.0, lambda y: y * 2 + x[1, 1, 0], x[0, 0]),
     "cond": lambda x: jax.lax.cond(x[0, 0, 0] > 1.0, lambda: jnp.sin(x), lambda: x * 2),
     "cond by a common flag": lambda x: jax.lax.cond(jnp.ones(()) > 0, jnp.sin, jnp.cos, x),
     "switch": lambda x: jax.lax.switch(jnp.argmax(x[0, 0]), [jnp.sin, jnp.cos, jnp.tan], x),
-    "fori_loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y + x[i % 2], jnp.zeros_like(x[0])),
     "map": lambda x: jax.lax.map(lambda row: row.sum(axis=0), x),
     "vmap": lambda x: jax.vmap(lambda row: row @ row.T)(x),
     "gradient": lambda x: jax.grad(lambda y: jnp.sum(jnp.sin(y) ** 2 * jnp.log(y)))(x),
@@ -310,8 +308,6 @@ def test_flags_and_integers_are_folded_as_what_they_are():
         "any": lambda i, f: jnp.any(f, axis=0),
         "count": lambda i, f: jnp.sum(f, axis=1),
         "first": lambda i, f: jnp.argmax(f, axis=1),
-        "and of the bits": lambda i, f: jax.lax.reduce_and(i, (1,)),
-        "or of the bits": lambda i, f: jax.lax.reduce_or(i, (0,)),
         "largest of small integers": lambda i, f: jnp.max(i.astype(jnp.int8), axis=1),
         "product of unsigned integers": lambda i, f: jnp.prod(i.astype(jnp.uint32), axis=1, dtype=jnp.uint32),
     }
@@ -319,6 +315,38 @@ def test_flags_and_integers_are_folded_as_what_they_are():
         arguments = drawn(rng, (*shape, LANES), "whole"), drawn(rng, (*shape, LANES), "flag")
         for forms in [("whole", "whole")] if np.prod(shape) > 64 else [("whole", "whole"), ("parts", "parts")]:
             assert_is_vmap(all_of(folds), arguments, forms)
+
+
+def test_the_bits_of_integers_are_folded_one_by_one():
+    folds = {"and": lambda i: jax.lax.reduce_and(i, (1,)), "or": lambda i: jax.lax.reduce_or(i, (0,))}
+    for shape in ((3, 4), (4, 30)):
+        array = drawn(np.random.default_rng(5), (*shape, LANES), "whole")
+        assert_is_vmap(all_of(folds), [array], ["whole"])
+    assert_is_vmap(all_of(folds), [array[:2, :3]], ["parts"])
+
+
+def test_functions_with_gradients_of_their_own_may_meet_no_lanes():
+    functions = {
+        "forward": lambda x, y: jax.nn.relu(x - 1.0) * jax.nn.relu(y - 1.0),
+        "backward": lambda x, y: with_own_gradient(x) + with_own_gradient(y),
+        "in a branch": lambda x, y: jax.lax.cond(x[0] > y[0], lambda: jax.nn.relu(x - 1.0), lambda: jax.nn.relu(y)),
+    }
+    arguments = [drawn(np.random.default_rng(5), (3, LANES)) for _ in range(2)]
+    for forms in (("whole", "plain"), ("plain", "parts")):
+        for function in functions.values():
+            assert_is_vmap(function, arguments, forms)
+
+
+def test_plain_python_numbers_may_stand_among_parts():
+    functions = {
+        "clamp": lambda x: jax.lax.clamp(0.5, x, 1.5),
+        "pad": lambda x: jax.lax.pad(x, 7.0, ((1, 1, 0),)),
+        "pad with less": lambda x: jax.lax.pad(x, 7.0, ((-1, 1, 0),)),
+        "fori_loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y + x[i], jnp.zeros_like(x[0])),
+    }
+    for form in ("whole", "parts"):
+        for function in functions.values():
+            assert_is_vmap(function, [drawn(np.random.default_rng(5), (3, LANES))], [form])
 
 
 def test_bits_may_be_read_as_numbers_of_another_width():
@@ -356,8 +384,8 @@ def test_numbers_that_are_not_finite_go_where_vmap_takes_them():
 
 
 PROGRAMS = {
-    "sin": lambda x, y: jnp.sin(x) * y,
-    "halves": lambda x, y: jnp.concatenate([x[: len(x) // 2], y[len(y) // 2 :]]) if len(x) == len(y) else x,
+    "sin": lambda x, y: jnp.sin(x) * y[-1],
+    "halves": lambda x, y: jnp.concatenate([x[: 1 + len(x) // 2], y[len(y) // 2 :]]),
     "outer": lambda x, y: (x[:4, None] * y[None, :4]).ravel(),
     "fold": lambda x, y: x * jnp.max(y) - jnp.sum(x),
     "cumulate": lambda x, y: jnp.cumsum(x) / (1.0 + jnp.abs(y[0])),
@@ -440,10 +468,11 @@ def test_what_does_not_depend_on_the_lane_has_none():
             "of nothing": jnp.zeros((2, 30)),
             "inside": jax.jit(jnp.sin)(row),
             "a common part of parts": jnp.stack([number, clock])[1],
+            "a sum of common parts": jnp.stack([number, clock, clock])[1:].sum(),
             "own": number * clock,
         }
 
-    given_ = jnp.ones(()), jnp.ones(40), Whole(jnp.arange(5.0))
+    given_ = jnp.ones(()), jnp.ones(40), Parts((), (jnp.arange(5.0),))
     found = over_lanes(program, LANES, *given_)
     assert {name for name, one in found.items() if is_laned(one)} == {"own"}
     wanted = program(jnp.ones(()), jnp.ones(40), jnp.ones(()))
