@@ -2,16 +2,15 @@
 
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rampup.cli.app import configure_jax
+from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import run_display
 from rampup.cli.terminal import print_json
@@ -78,7 +77,7 @@ def _finished(experiment: Any, place: str, which: str) -> Any:
         folder = conductor.begin(experiment, os.path.join(place, conductor.folder_name(experiment)))
     _announce(experiment, folder, which)
     if folder.summary is None:
-        with _interruptible() as is_asked, run_display() as on_standing:
+        with interruptible() as is_asked, run_display() as on_standing:
             summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
         if summary is None:
             print(f"rampup: saved; go on with `{shlex.join(['rampup', *sys.argv[1:]])}`", file=sys.stderr)
@@ -97,23 +96,6 @@ def _found(experiment: Any, place: str) -> Any:
     folders = [RunFolder(path.parent) for path in sorted(Path(place).glob(f"*/{CONFIG}"))]
     same = [folder for folder in folders if folder.config == text]
     return min(same, key=lambda folder: folder.summary is None, default=None)
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, asked where a run can be saved; pressed once more it stops at once."""
-    asked = []
-
-    def ask(number: int, frame: Any) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("rampup: saving, then stopping; once more stops at once", file=sys.stderr)
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: bool(asked)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _announce(experiment: Any, folder: Any, which: str) -> None:
