@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from rampup import policy
 from rampup.lanes import Whole, is_laned, over_lanes, settled, whole
 from rampup.problems.base import Problem, State
-from rampup.types import Key, PolicyFn, Real
+from rampup.types import Key, Keys, PolicyFn, Real
 
 
 class Episode(NamedTuple):
@@ -43,7 +43,7 @@ def replay(problem: Problem, policy_fn: PolicyFn, instance: Any, uniforms: Float
     return Episode(observations, actions, rewards, is_alive, ~last.is_alive, last.final_state)
 
 
-def play_many(problem: Problem, policy_fn: PolicyFn, keys: Key) -> Episode:
+def play_many(problem: Problem, policy_fn: PolicyFn, keys: Keys) -> Episode:
     """Play an episode for each key, as jax.vmap of `play` does, all of them in step."""
     num_lanes = len(keys)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
 from jaxtyping import Array, UInt32
 
-from rampup.types import Key
+from rampup.types import Key, Keys
 
 Word = UInt32[Array, "..."]
 
@@ -75,12 +75,12 @@ STREAM = define_prng_impl(
 )
 
 
-def is_stream(keys: Key) -> bool:
+def is_stream(keys: Keys) -> bool:
     """Whether keys are of this kind."""
     return jax.random.key_impl(keys) is STREAM
 
 
-def bits_of_lanes(keys: Key, bit_width: int, shape: tuple[int, ...]) -> Array:
+def bits_of_lanes(keys: Keys, bit_width: int, shape: tuple[int, ...]) -> Array:
     """The bits of a stream for every key, as jax.vmap gives them, with the keys as the last axis."""
     words = jax.random.key_data(keys)
     return _bits_at((words[..., 0], words[..., 1]), bit_width, _counters(shape)[..., None])

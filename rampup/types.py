@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+import jaxtyping
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 Key: TypeAlias = PRNGKeyArray
+Keys: TypeAlias = jaxtyping.Key[Array, " lane"]
 Action: TypeAlias = Int[Array, ""]
 Reward: TypeAlias = Float[Array, ""]
 Flag: TypeAlias = Bool[Array, ""]
@@ -28,6 +30,7 @@ __all__ = [
     "Action",
     "Flag",
     "Key",
+    "Keys",
     "LogProbs",
     "Observation",
     "PolicyFn",
