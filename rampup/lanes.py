@@ -5,6 +5,7 @@ each of them is a vector over the lanes, or a single number where it is the same
 all lanes is plain arithmetic on vectors, which compilers fuse into few loops, and nothing is moved in memory.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -121,7 +122,8 @@ def _parts(value: Any) -> Parts:
     """A value of few numbers as these."""
     if isinstance(value, Parts):
         return value
-    array, shape = (value.array, value.array.shape[:-1]) if isinstance(value, Whole) else (value, np.shape(value))
+    array = value.array if isinstance(value, Whole) else jnp.asarray(value)
+    shape = array.shape[:-1] if isinstance(value, Whole) else array.shape
     cells = [array[place] for place in np.ndindex(*shape)]
     return Parts(tuple(shape), tuple(jnp.asarray(cell) for cell in cells))
 
@@ -135,7 +137,9 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], num
 
     for equation in jaxpr.eqns:
         operands = [value(one) for one in equation.invars]
-        found = _apply(equation, operands, num_lanes) if any(map(is_laned, operands)) else _bind(equation, operands)
+        has_inner = equation.primitive.name in _INNER
+        is_apart = has_inner or any(map(is_laned, operands))
+        found = _apply(equation, operands, num_lanes) if is_apart else _bind(equation, operands)
         known.update(zip(equation.outvars, found, strict=True))
     return [value(one) for one in jaxpr.outvars]
 
@@ -157,9 +161,12 @@ def _apply(equation: Any, operands: Sequence[Any], num_lanes: int) -> Sequence[A
             return [Whole(streams.bits_of_lanes(keys, given["bit_width"], given["shape"]))]
     if name == "dynamic_slice" and isinstance(operands[0], Whole) and not any(map(is_laned, operands[1:])):
         return [_laned(_slice_at(operands[0].array, operands[1:], given["slice_sizes"], num_lanes))]
-    size = max(one.aval.size for one in (*equation.invars, *equation.outvars))
+    shapes = [one.aval.shape for one in (*equation.invars, *equation.outvars)]
+    if name == "bitcast_convert_type" and shapes[0] != shapes[1]:
+        return _by_vmap(equation, operands, num_lanes)
+    sizes = [math.prod(shape) for shape in shapes]
     is_whole = any(isinstance(one, Whole) for one in operands)
-    if not is_whole and size <= _MANY:
+    if not is_whole and min(sizes) > 0 and max(sizes) <= _MANY:
         found = _number_by_number(equation, [_parts(one) for one in operands], num_lanes)
         if found is not None:
             return [_of_numbers(one.aval.shape, numbers) for one, numbers in zip(equation.outvars, found, strict=True)]
@@ -206,7 +213,7 @@ def _of_numbers(shape: tuple[int, ...], numbers: tuple[Any, ...]) -> Any:
 
 def _laned(array: jax.Array) -> Laned:
     """An array whose last axis is the lanes, in the form for its size."""
-    return Whole(array) if array[..., 0].size > _FEW else _parts(Whole(array))
+    return _parts(Whole(array)) if 0 < math.prod(array.shape[:-1]) <= _FEW else Whole(array)
 
 
 def _slice_at(array: jax.Array, starts: Sequence[Any], sizes: Sequence[int], num_lanes: int) -> jax.Array:
@@ -216,10 +223,10 @@ def _slice_at(array: jax.Array, starts: Sequence[Any], sizes: Sequence[int], num
 
 def _by_vmap(equation: Any, operands: Sequence[Any], num_lanes: int) -> list[Any]:
     """An operation on arrays kept whole, or one that has no rule here."""
-    axes = [-1 if is_laned(one) else None for one in operands]
-    arrays = [whole(one, num_lanes) if is_laned(one) else one for one in operands]
-    found = jax.vmap(lambda *given: tuple(_bind(equation, given)), in_axes=axes, out_axes=-1)(*arrays)
-    return [_laned(one) for one in found]
+    axes = [0 if is_laned(one) else None for one in operands]
+    arrays = [jnp.moveaxis(whole(one, num_lanes), -1, 0) if is_laned(one) else one for one in operands]
+    found = jax.vmap(lambda *given: tuple(_bind(equation, given)), in_axes=axes)(*arrays)
+    return [_laned(jnp.moveaxis(one, 0, -1)) for one in found]
 
 
 # Programs inside the program, and under which name they are kept.
@@ -260,8 +267,8 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "reduce_max": jnp.maximum,
     "reduce_min": jnp.minimum,
     "reduce_prod": jnp.multiply,
-    "reduce_and": jnp.logical_and,
-    "reduce_or": jnp.logical_or,
+    "reduce_and": jnp.bitwise_and,
+    "reduce_or": jnp.bitwise_or,
 }
 # How an operation that only moves numbers moves them.
 _MOVES: dict[str, Callable[[dict[str, Any], list[np.ndarray]], Any]] = {
