@@ -94,7 +94,9 @@ def _items(sizes: Any, values: Any, budget: float) -> _Items:
     is_useful = (values > 0) & (sizes <= budget * _LIMIT)
     # Where the budget is 0, all that fits has size 0.
     shares, values = sizes[is_useful] / (budget if budget > 0 else 1.0), values[is_useful]
-    order = np.argsort(np.arctan2(shares, values), kind="stable")
+    # Logarithms: quotients of the smallest numbers overflow, and what has no size comes first.
+    with np.errstate(divide="ignore"):
+        order = np.argsort(np.log(shares) - np.log(values), kind="stable")
     return _Items(shares[order], values[order])
 
 

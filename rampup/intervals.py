@@ -16,8 +16,7 @@ def normal(estimate: float, error: float) -> list[float]:
 
 def reach(count: int) -> float:
     """How many standard errors, estimated from so many numbers, an interval of their mean reaches: Student's t."""
-    # Beyond, the normal distribution is as good, and a formula in place of a function.
-    return float(stdtrit(count - 1, 0.975)) if count <= 100 else Z
+    return float(stdtrit(count - 1, 0.975))
 
 
 def of_mean(values: np.ndarray) -> list[float]:

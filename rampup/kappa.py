@@ -103,21 +103,31 @@ def of_grams(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat
     A direction in which the sampler's matrix is at the level of rounding was not seen; if the target's is largest there
     against it, kappa is infinite.
     """
-    # Scaled to a unit diagonal, the sum of many outer products is known to about this.
-    noise = 4 * len(target) * float(jnp.finfo(target.dtype).eps)
     diagonal = jnp.diagonal(sampler)
     scale = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0))
     seen, wanted = (matrix / (scale[:, None] * scale[None, :]) for matrix in (sampler, target))
-    factor = jnp.linalg.cholesky(seen + noise * jnp.eye(len(target)))
-    half = jax.scipy.linalg.solve_triangular(factor, wanted, lower=True)
-    whitened = jax.scipy.linalg.solve_triangular(factor, half.T, lower=True)
-    direction = jax.scipy.linalg.solve_triangular(factor, _top_direction(whitened), lower=True, trans=1)
+    factor, noise = _factor_above_noise(seen)
+    inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(target)), lower=True)
+    direction = _top_direction(inverse @ wanted @ inverse.T) @ inverse
     top, bottom = (direction @ matrix @ direction for matrix in (wanted, seen))
-    # Below ten times the error that was added, what is left of the sampler's matrix is mostly error.
+    # Below ten times the error that was added, what is left of the sampler's matrix is mostly error. So it is in the
+    # direction of a row of the inverse, in which the matrix and the error add up to 1.
     is_missed = bottom <= 10 * noise * jnp.sum(direction**2)
-    rank = jnp.sum(jnp.diagonal(factor) ** 2 > 10 * noise)
+    rank = jnp.sum(11 * noise * jnp.sum(inverse**2, axis=1) < 1)
     ln = jnp.log(top) - jnp.log(jnp.where(is_missed, 1.0, bottom))
-    return Kappa(jnp.where(is_missed & (top > 0), jnp.inf, ln), rank, jnp.asarray(noise))
+    return Kappa(jnp.where(is_missed & (top > 0), jnp.inf, ln), rank, noise)
+
+
+def _factor_above_noise(matrix: Float[Array, "feat feat"]) -> tuple[Float[Array, "feat feat"], Real]:
+    """The Cholesky factor of a matrix with a unit diagonal raised by its rounding error, and that error."""
+
+    def attempt(noise):
+        return jnp.linalg.cholesky(matrix + noise * jnp.eye(len(matrix))), noise
+
+    # A sum of outer products is known to about this; a long one to less, and then the factor fails.
+    first = attempt(jnp.asarray(4 * len(matrix) * float(jnp.finfo(matrix.dtype).eps)))
+    fails = lambda found: ~jnp.isfinite(found[0][-1, -1]) & (found[1] < 1e-6)
+    return jax.lax.while_loop(fails, lambda found: attempt(30 * found[1]), first)
 
 
 def _top_direction(matrix: Float[Array, "feat feat"]) -> Float[Array, " feat"]:

@@ -42,10 +42,10 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
     def try_at(multiplier: Number, noise: Number) -> tuple[_Trial, Number]:
         """Where the secular equation seems to hold, and the step there; met if rounding hides what is missing."""
         step = _step(fisher, gradient, multiplier, noise)
-        rounding = rounding_at(noise)
-        is_inside = (step.length <= radius) & (multiplier * radius <= rounding)
+        is_inside = (step.length <= radius) & (multiplier * step.length <= rounding_of(step.length, noise))
         rise = jnp.where(is_inside, 0.0, jnp.maximum(_rise(step, radius), least - multiplier))
         vector = step.vector - rise[..., None] * step.fall
+        rounding = rounding_of(jnp.linalg.norm(vector, axis=-1), noise)
         error = rise**2 * jnp.linalg.norm(step.fall, axis=-1)
         miss = jnp.abs(jnp.linalg.norm(vector, axis=-1) - radius) / radius * gradient_size
         is_met = is_inside | (jnp.maximum(error, miss) <= rounding)
@@ -55,9 +55,9 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
         trial = _Trial(jnp.where(fails, multiplier, multiplier + rise), vector, is_met | (fails & (noise > 1e-6)))
         return trial, jnp.where(fails, 30 * noise, noise)
 
-    def rounding_at(noise: Number) -> Number:
-        """What rounding leaves of the equation, in its own units."""
-        return noise * (size * radius + gradient_size)
+    def rounding_of(length: Number, noise: Number) -> Number:
+        """What rounding leaves of (F + multiplier) g = b for a step g of some length, in units of b."""
+        return noise * (size * jnp.minimum(length, radius) + gradient_size)
 
     def again(carry):
         count, trial, noise = carry
@@ -69,11 +69,10 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
     # matrices tested.
     opening = jnp.zeros((), int), _Trial(start, jnp.zeros_like(gradient), jnp.zeros(least.shape, bool)), noise
     _, trial, noise = jax.lax.while_loop(lambda carry: (carry[0] < 100) & ~jnp.all(carry[1].is_met), again, opening)
-    rounding = rounding_at(noise)
-    # A multiplier at rounding level belongs to a step inside the ball.
-    is_active = (trial.multiplier * radius > rounding) & (gradient_size > 0)
-    multiplier = jnp.where(is_active, trial.multiplier, 0.0)
     length = jnp.linalg.norm(trial.vector, axis=-1)
+    # A multiplier at rounding level belongs to a step inside the ball.
+    is_active = trial.multiplier * jnp.minimum(length, radius) > rounding_of(length, noise)
+    multiplier = jnp.where(is_active, trial.multiplier, 0.0)
     stretch = jnp.where(is_active | (length > radius), radius / jnp.where(length > 0, length, 1.0), 1.0)
     direction = trial.vector * stretch[..., None]
     return Solution(direction, multiplier, _residual(fisher, gradient, direction, multiplier), is_active)

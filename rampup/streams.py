@@ -77,12 +77,12 @@ STREAM = define_prng_impl(
 
 def is_stream(keys: Keys) -> bool:
     """Whether keys are of this kind."""
-    return jax.random.key_impl(keys) is STREAM
+    return jax.random.key_impl(keys) == STREAM
 
 
 def bits_of_lanes(keys: Keys, bit_width: int, shape: tuple[int, ...]) -> Array:
     """The bits of a stream for every key, as jax.vmap gives them, with the keys as the last axis."""
-    words = jax.random.key_data(keys)
+    words = jax.random.key_data(keys).reshape(*(1 for _ in shape), -1, 2)
     return _bits_at((words[..., 0], words[..., 1]), bit_width, _counters(shape)[..., None])
 
 

@@ -12,12 +12,12 @@ import scipy.stats
 from finite_problem import random_finite_problem
 
 import rampup
-from rampup import theory
+from rampup import streams, theory
 from rampup.exact import enumeration, finite
 from rampup.exact.playable import FiniteProblem
 from rampup.learn import inspection
 from rampup.learn.estimators import ESTIMATORS
-from rampup.learn.sampler import Behaviour, branches
+from rampup.learn.sampler import Behaviour, branch_steps, branches
 from rampup.solvers import in_ball
 
 # Of the few thousand comparisons here, one in a million normal deviates is larger than this.
@@ -136,6 +136,110 @@ def test_estimates_are_unbiased_on_bcp(estimator):
         found, exact = estimates(jax.random.split(jax.random.key(4), 2000), jnp.asarray(is_fixed))
         assert_mean_is(found.fisher, exact.fisher)
         assert_mean_is(found.gradient, exact.gradient)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("num_branches", "estimator"),
+    [
+        (1, "algorithm4"),
+        (3, "paired"),
+        pytest.param(1, "paired", marks=SLOW),
+        pytest.param(3, "algorithm4", marks=SLOW),
+        pytest.param(5, "algorithm4", marks=SLOW),
+        pytest.param(5, "paired", marks=SLOW),
+    ],
+)
+def test_estimates_from_few_branches_are_unbiased_on_bcp(num_branches, estimator):
+    problem = rampup.make("bcp", n=8, series="random:1")
+    features = rampup.as_features("legendre:3", problem)
+    theta, sampler_theta = jax.random.normal(jax.random.key(3), (2, 6))
+    settings = {"num_lanes": 5, "regularisation": 0.1, "clip": 15.0, "num_branches": num_branches}
+
+    @jax.jit
+    def estimates(keys, is_fixed):
+        given = problem, features, theta, Behaviour(is_fixed, sampler_theta)
+        sampled = jax.vmap(lambda key: ESTIMATORS[estimator](*given, key, **settings))(keys)
+        return sampled, ESTIMATORS["exact"](*given, keys[0], **settings)
+
+    for is_fixed in (False, True):
+        found, exact = estimates(jax.random.split(streams.key(4), 4000), jnp.asarray(is_fixed))
+        assert_mean_is(found.fisher, exact.fisher)
+        assert_mean_is(found.gradient, exact.gradient)
+
+
+FEW_BRANCHES = {
+    "okd": (rampup.make("okd", n=6, B=0.8, V=1.2), 2),
+    "adw": (rampup.make("adw", n=3, m=5, V=1.5), 3),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_fixed", [False, True])
+@pytest.mark.parametrize("name", FEW_BRANCHES)
+def test_few_branches_estimate_what_all_of_them_do(name, is_fixed):
+    problem, num_branches = FEW_BRANCHES[name]
+    features = rampup.as_features("monomial:2", problem)
+    theta, sampler_theta = jax.random.normal(jax.random.key(5), (2, features.size))
+    behaviour = Behaviour(jnp.asarray(is_fixed), sampler_theta)
+
+    def replicates(seed, **settings):
+        settings |= {"num_lanes": 5, "regularisation": 0.05, "clip": 15.0}
+        estimate = lambda key: ESTIMATORS["paired"](problem, features, theta, behaviour, key, **settings)
+        return jax.device_get(jax.jit(jax.vmap(estimate))(jax.random.split(streams.key(seed), 3000)))
+
+    for few, all_of_them in zip(replicates(1, num_branches=num_branches), replicates(2), strict=True):
+        errors = [part.std(axis=0, ddof=1) / np.sqrt(len(part)) for part in (few, all_of_them)]
+        distance = np.abs(few.mean(axis=0) - all_of_them.mean(axis=0))
+        assert (distance <= DEVIATIONS * np.hypot(*errors) + 1e-12).all()
+        # Few of the steps say less, or the comparison would say nothing.
+        assert errors[0].mean() > errors[1].mean()
+
+
+HORIZONS = [*((horizon, count) for horizon in range(1, 9) for count in range(1, horizon + 1)), (100, 7), (101, 100)]
+
+
+def test_branch_steps_lie_one_in_each_part_of_the_horizon():
+    keys = jax.random.split(streams.key(6), 50)
+    for horizon, count in HORIZONS:
+        steps, stands_for = map(np.asarray, jax.vmap(lambda key, at=(horizon, count): branch_steps(*at, key))(keys))
+        edges = np.array([part * horizon // count for part in range(count + 1)])
+        assert (steps >= edges[:-1]).all()
+        assert (steps < edges[1:]).all()
+        assert (stands_for == np.diff(edges)).all()
+        # Parts are as equal as whole numbers of steps allow, and together they are the horizon.
+        assert np.ptp(np.diff(edges)) <= 1
+        assert (stands_for.sum(axis=1) == horizon).all()
+
+
+@pytest.mark.parametrize(("horizon", "count"), [(8, 3), (10, 1), (7, 7), (12, 4)])
+def test_every_step_of_a_part_is_as_likely(horizon, count):
+    num_keys = 20_000
+    keys = jax.random.split(streams.key(7), num_keys)
+    steps, stands_for = jax.vmap(lambda key: branch_steps(horizon, count, key))(keys)
+    visits = np.bincount(np.asarray(steps).ravel(), minlength=horizon)
+    probs = 1 / np.repeat(np.asarray(stands_for[0]), np.asarray(stands_for[0], int))
+    error = np.sqrt(num_keys * probs * (1 - probs))
+    assert (np.abs(visits - num_keys * probs) <= DEVIATIONS * error).all()
+
+
+@pytest.mark.parametrize(("name", "is_paired"), [("bcp", True), ("okd", False), ("adw", False)])
+def test_as_many_branches_as_steps_are_all_of_them(name, is_paired):
+    problem = PLAIN[name][0]
+    features = rampup.as_features("monomial:2", problem)
+    theta = jax.random.normal(jax.random.key(8), (features.size,))
+
+    def seen(num_branches):
+        settings = {"num_lanes": 30, "regularisation": 0.1, "clip": 15.0, "is_paired": is_paired}
+        return branches(problem, features, theta, None, streams.key(9), **settings, num_branches=num_branches)
+
+    all_of_them, by_number = seen(None), seen(problem.horizon)
+    for one, other in zip(all_of_them, by_number, strict=True):
+        assert np.array_equal(one, other)
+    assert len(all_of_them.weight) == 30 * problem.horizon
+    assert set(np.unique(all_of_them.weight)) <= {0.0, 1.0}
 
 
 @pytest.mark.slow

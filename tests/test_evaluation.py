@@ -56,7 +56,7 @@ def test_the_interval_of_a_rate_is_wilsons(count):
 def test_the_interval_of_a_mean_is_that_of_scipy():
     for count in (2, 3, 1000):
         values = np.random.default_rng(count).exponential(size=count)
-        known = scipy.stats.norm.interval(0.95, loc=values.mean(), scale=scipy.stats.sem(values))
+        known = scipy.stats.t.interval(0.95, count - 1, loc=values.mean(), scale=scipy.stats.sem(values))
         assert intervals.of_mean(values) == pytest.approx(known, rel=1e-12)
     assert intervals.of_mean(np.ones(1)) == [-math.inf, math.inf]
 
@@ -145,7 +145,7 @@ def test_a_paired_difference_is_sharper_than_one_of_independent_rates():
     both = np.cov([each.successes for each in outcomes(BEST_CHOICE, policies, episodes=4096).values()])
     variance = both[0, 0] + both[1, 1] - 2 * both[0, 1]
     half_width = (pair["interval"][1] - pair["interval"][0]) / 2
-    assert half_width == pytest.approx(intervals.Z * math.sqrt(variance / 4096), rel=1e-12)
+    assert half_width == pytest.approx(intervals.reach(4096) * math.sqrt(variance / 4096), rel=1e-12)
     assert half_width < 0.5 * intervals.Z * math.sqrt((both[0, 0] + both[1, 1]) / 4096)
 
 

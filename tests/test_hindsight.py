@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult
 
@@ -63,6 +63,7 @@ def assert_decided_at_the_optimum(reaches, instance, optimum):
 
 
 @given(knapsacks)
+@example((np.array([0.0, 0.1, 1.0]), np.array([0.0, 6.4e-143, 1.0e-88]), 1.0))
 @settings(max_examples=200)
 def test_the_best_knapsack_is_that_of_brute_force(knapsack):
     optimum = brute_force_knapsack(*knapsack)

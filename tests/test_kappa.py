@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -185,3 +186,89 @@ def test_factors_agree_with_rows_and_know_infinity():
     exact = 2 * np.log(np.linalg.norm(target[:, :3] @ np.linalg.inv(sampler[:3, :3]), 2))
     assert float(shared.ln) >= exact - 1e-9
     assert np.isfinite(shared.ln)
+
+
+of_grams = jax.jit(kappa.of_grams)
+
+
+def random_gram(rng, size, smallest=0.1):
+    """A positive definite matrix with curvatures between a smallest one and 1, on axes of very different scale."""
+    basis = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    scale = 10.0 ** rng.uniform(-3, 3, size=size)
+    return scale[:, None] * (basis * rng.uniform(smallest, 1.0, size=size)) @ basis.T * scale
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_grams_agree_with_generalised_eigenvalues(size, seed):
+    rng = np.random.default_rng(seed)
+    target, sampler = (random_gram(rng, size) for _ in range(2))
+    found = of_grams(jnp.asarray(target), jnp.asarray(sampler))
+    exact = np.log(scipy.linalg.eigh(target, sampler, eigvals_only=True)[-1])
+    # The 1024th power of a matrix mixes in a direction that is r times the largest with weight r^1024. What the mixture
+    # lacks is at most the largest of (1 - r) r^2048, for each entry of a column that has 1/size of the whole.
+    assert found.ln <= exact + 1e-9
+    assert found.ln >= exact + np.log1p(-(size**2) / (2049 * np.e)) - 1e-9
+    assert found.rank == size
+
+
+@given(st.integers(1, 6), st.floats(-20, 20), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_a_largest_ratio_that_stands_alone_is_found_to_rounding(size, ln, seed):
+    rng = np.random.default_rng(seed)
+    factor = np.linalg.cholesky(random_gram(rng, size))
+    basis = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    # All others are at least a twentieth smaller: to the power 2048, nothing.
+    ratios = np.exp(ln) * np.append(rng.uniform(0.0, 0.95, size=size - 1), 1.0)
+    target = factor @ (basis * ratios) @ basis.T @ factor.T
+    found = of_grams(jnp.asarray((target + target.T) / 2), jnp.asarray(factor @ factor.T))
+    np.testing.assert_allclose(found.ln, ln, atol=1e-10)
+
+
+def deficient_gram(rng, size):
+    """The sum over a few rows that span fewer directions than there are, and how many they span."""
+    rank = int(rng.integers(1, size))
+    rows = rng.normal(size=(10, rank)) @ rng.normal(size=(rank, size))
+    return rows.T @ rows, rank
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_grams_give_infinity_where_the_target_has_what_the_sampler_lacks(size, seed):
+    rng = np.random.default_rng(seed)
+    sampler, _ = deficient_gram(rng, size)
+    everywhere = random_gram(rng, size)
+    assert of_grams(jnp.asarray(everywhere), jnp.asarray(sampler)).ln == np.inf
+    # The same target, and a sampler that sees the rest as well, if but a little.
+    sampler += 1e-6 * np.diag(np.diag(sampler))
+    assert np.isfinite(of_grams(jnp.asarray(everywhere), jnp.asarray(sampler)).ln)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_grams_know_how_many_directions_the_sampler_sees(size, seed):
+    sampler, rank = deficient_gram(np.random.default_rng(seed), size)
+    assert of_grams(jnp.eye(size), jnp.asarray(sampler)).rank == rank
+
+
+@pytest.mark.parametrize("num_rows", [400, 40_000])
+@pytest.mark.parametrize("basis", ["monomial", "legendre"])
+def test_grams_of_many_rows_give_infinity_as_those_of_few(basis, num_rows):
+    # Three arrivals are all that is seen, however often: too few for polynomials with six coefficients.
+    features = rampup.Polynomial((6,), basis)
+    rng = np.random.default_rng(0)
+    seen, wanted = rng.choice([0.2, 0.55, 0.9], num_rows), rng.random(num_rows)
+    weights = jnp.full(num_rows, 1 / num_rows)
+    target, sampler = (features.gram(weights, jnp.asarray(values)[:, None]) for values in (wanted, seen))
+    assert of_grams(target, sampler).ln == np.inf
+
+
+def test_grams_scale_as_they_must():
+    rng = np.random.default_rng(0)
+    target, sampler = (jnp.asarray(random_gram(rng, 4)) for _ in range(2))
+    plain = of_grams(target, sampler).ln
+    assert of_grams(sampler, sampler).ln == pytest.approx(0.0, abs=1e-12)
+    for factor in (1e-12, 1e12):
+        np.testing.assert_allclose(of_grams(factor * target, sampler).ln, plain + np.log(factor), rtol=1e-12)
+        np.testing.assert_allclose(of_grams(target, factor * sampler).ln, plain - np.log(factor), rtol=1e-12)
+    assert of_grams(jnp.zeros((4, 4)), sampler).ln == -np.inf

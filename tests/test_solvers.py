@@ -165,3 +165,101 @@ def test_ridge_and_projection_is_what_it_says_and_owns_up_to_its_residual():
     assert found.residual > 1e-3
     exact = solve(jnp.asarray(matrix), jnp.asarray(vector), 0.5)
     assert objective(matrix, vector, exact.direction) < objective(matrix, vector, np.asarray(found.direction))
+
+
+def guesses(found, rng):
+    """Multipliers to start from: none, far too small and too large, the right ones, near them, and those of others."""
+    right = np.asarray(found.multiplier)
+    return {
+        "none": np.zeros_like(right),
+        "least": np.full_like(right, 1e-300),
+        "tiny": np.full_like(right, 1e-12),
+        "one": np.ones_like(right),
+        "huge": np.full_like(right, 1e12),
+        "absurd": np.full_like(right, 1e30),
+        "right": right,
+        "a little less": right * (1 - 1e-6),
+        "a little more": right * (1 + 1e-6),
+        "another problem's": rng.permutation(right),
+        "any": 10.0 ** rng.uniform(-20, 20, size=right.shape),
+        "negative": -np.ones_like(right),
+    }
+
+
+# Where every direction is curved the minimiser itself can be compared.
+CURVED = {"regular", "large", "tiny", "no curvature"}
+
+
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_guess_anywhere_leads_to_the_same_solution(kind, radius):
+    rng = np.random.default_rng(7)
+    matrices, vectors = (part[:200] for part in kinds(rng)[kind])
+    given = jnp.asarray(matrices), jnp.asarray(vectors), radius
+    plain = solve(*given)
+    lowest = objectives(matrices, vectors, plain.direction)
+    # An objective is a difference of numbers of this size.
+    size = radius * (np.linalg.norm(matrices, axis=(1, 2)) * radius + np.linalg.norm(vectors, axis=1))
+    for name, guess in guesses(plain, rng).items():
+        found = solve(*given, jnp.asarray(guess))
+        assert all(np.isfinite(part).all() for part in found), name
+        assert (np.linalg.norm(found.direction, axis=1) <= radius * (1 + 1e-12)).all(), name
+        assert (found.residual <= 1e-9).all(), name
+        assert (found.multiplier >= 0).all(), name
+        assert np.array_equal(found.is_active, found.multiplier > 0), name
+        values = objectives(matrices, vectors, found.direction)
+        assert (np.abs(values - lowest) <= 1e-9 * np.abs(lowest) + 1e-13 * size).all(), name
+        if kind in CURVED:
+            np.testing.assert_allclose(found.direction, plain.direction, rtol=1e-9, atol=1e-10 * radius, err_msg=name)
+            np.testing.assert_allclose(found.multiplier, plain.multiplier, rtol=1e-9, err_msg=name)
+
+
+def objectives(matrices, vectors, steps):
+    steps = np.asarray(steps)
+    return np.einsum("bi,bij,bj->b", steps, matrices, steps) - 2 * np.sum(steps * vectors, axis=1)
+
+
+def test_a_guess_is_taken_for_each_problem_of_a_batch():
+    matrices, vectors = (part[:50] for part in kinds(np.random.default_rng(8))["regular"])
+    given = jnp.asarray(matrices), jnp.asarray(vectors)
+    radius = 0.01
+    plain = solve(*given, radius)
+    assert plain.is_active.all()
+    for scale in (1e-20, 1.0, 1e20):
+        guess = plain.multiplier * scale
+        together = solve(*given, radius, guess)
+        for index in range(0, 50, 7):
+            alone = solve(given[0][index], given[1][index], radius, guess[index])
+            np.testing.assert_allclose(together.direction[index], alone.direction, rtol=1e-9, atol=1e-14)
+            np.testing.assert_allclose(together.multiplier[index], plain.multiplier[index], rtol=1e-9)
+
+
+@pytest.mark.parametrize("guess", [0.0, 1e-300, 1e-3, 1.0, 1e30])
+def test_no_gradient_means_no_step_whatever_the_guess(guess):
+    for matrix in (np.eye(SIZE), np.zeros((SIZE, SIZE)), outer(np.random.default_rng(9).normal(size=(1, 3, SIZE)))[0]):
+        for radius in (1e-3, 1.0, 1e6):
+            found = solve(jnp.asarray(matrix), jnp.zeros(SIZE), radius, guess)
+            assert not found.direction.any()
+            assert found.multiplier == 0
+            assert found.residual == 0
+            assert not found.is_active
+
+
+def test_a_problem_without_gradient_does_not_disturb_its_batch():
+    matrices, vectors = (part[:6] for part in kinds(np.random.default_rng(10))["regular"])
+    mixed = vectors.copy()
+    mixed[::2] = 0.0
+    found = solve(jnp.asarray(matrices), jnp.asarray(mixed), 0.1, jnp.full(6, 3.0))
+    assert not found.direction[::2].any()
+    assert not found.multiplier[::2].any()
+    plain = solve(jnp.asarray(matrices[1::2]), jnp.asarray(vectors[1::2]), 0.1)
+    np.testing.assert_allclose(found.direction[1::2], plain.direction, rtol=1e-9)
+
+
+@pytest.mark.parametrize("guess", [0.0, 0.5, 10.0, 1e30])
+@pytest.mark.parametrize("scale", [1e-10, 1e-15, 1e-40])
+def test_a_guess_does_no_harm_to_the_smallest_gradient(scale, guess):
+    # As where nearly nothing is left to learn, and the last step met the ball.
+    found = solve(jnp.eye(SIZE), scale * jnp.ones(SIZE), 1.0, guess)
+    np.testing.assert_allclose(found.direction, np.full(SIZE, scale), rtol=1e-9)
+    assert found.multiplier == 0
