@@ -34,7 +34,8 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
     """
     radius = jnp.broadcast_to(jnp.asarray(radius, gradient.dtype), gradient.shape[:-1])
     size, gradient_size = jnp.linalg.norm(fisher, axis=(-2, -1)), jnp.linalg.norm(gradient, axis=-1)
-    least = jnp.maximum(gradient_size / radius - size, 0.0)
+    # No smaller multiplier is needed: a curvature this far below the largest must not make steps that overflow.
+    least = jnp.maximum(gradient_size / radius - size, 1e-40 * (size + gradient_size / radius))
     start = jnp.maximum(jnp.broadcast_to(jnp.asarray(guess, gradient.dtype), least.shape), least)
     # Forming a sum of outer products leaves an error of a few units in the last place for each feature.
     noise = jnp.full_like(least, 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps))
@@ -52,7 +53,8 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
         # A longer sum, or another machine's order of adding, may leave more error: then the factor fails and is tried
         # again with more. Beyond this the matrix is not positive semi-definite by any rounding, or not finite at all.
         fails = ~jnp.isfinite(step.length)
-        trial = _Trial(jnp.where(fails, multiplier, multiplier + rise), vector, is_met | (fails & (noise > 1e-6)))
+        risen = jnp.where(fails, multiplier, jnp.maximum(multiplier + rise, least))
+        trial = _Trial(risen, vector, is_met | (fails & (noise > 1e-6)))
         return trial, jnp.where(fails, 30 * noise, noise)
 
     def rounding_of(length: Number, noise: Number) -> Number:

@@ -263,3 +263,15 @@ def test_a_guess_does_no_harm_to_the_smallest_gradient(scale, guess):
     found = solve(jnp.eye(SIZE), scale * jnp.ones(SIZE), 1.0, guess)
     np.testing.assert_allclose(found.direction, np.full(SIZE, scale), rtol=1e-9)
     assert found.multiplier == 0
+
+
+@pytest.mark.parametrize("guess", [0.0, 2e-4, 1.0])
+@pytest.mark.parametrize("curvature", [1e-20, 1e-100, 1e-196, 1e-300])
+def test_a_curvature_beyond_all_measure_does_not_overflow(curvature, guess):
+    # As where a policy is certain of an action, and a sampler took the other: pi(a|s) = 1e-98 was seen.
+    matrix, vector = np.eye(4), np.ones(4)
+    matrix[2:, 2:], vector[2:] = curvature, np.sqrt(curvature)
+    found = solve(jnp.asarray(matrix), jnp.asarray(vector), 10.0, guess)
+    assert np.isfinite(found.direction).all()
+    np.testing.assert_allclose(found.direction[:2], 1.0, rtol=1e-6)
+    assert found.residual < 1e-9
