@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
+TESTS ?= tests
 
 .PHONY: run test test-slow check fix docs examples clean
 .DELETE_ON_ERROR:
@@ -10,10 +11,10 @@ run: $(READY)
 	@$(VENV)/bin/rampup run bcp-classical --preset quick
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 -m "not slow"
+	$(VENV)/bin/python -m pytest -n 2 -m "not slow" $(TESTS)
 
 test-slow: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 -m slow
+	$(VENV)/bin/python -m pytest -n 2 -m slow $(TESTS)
 
 check: $(READY)
 	$(VENV)/bin/ruff check .

@@ -11,7 +11,11 @@ Z = 1.959963984540054
 
 def normal(estimate: float, error: float) -> list[float]:
     """The interval of an estimate with a given standard error."""
-    return [float(estimate - Z * error), float(estimate + Z * error)]
+    return _of_reach(float(estimate), Z * float(error))
+
+
+def _of_reach(middle: float, half: float) -> list[float]:
+    return [middle - half, middle + half]
 
 
 def reach(count: int) -> float:
@@ -23,8 +27,7 @@ def of_mean(values: np.ndarray) -> list[float]:
     """The interval of a mean of independent numbers."""
     if len(values) < 2:
         return [-math.inf, math.inf]
-    half = reach(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return [float(np.mean(values)) - half, float(np.mean(values)) + half]
+    return _of_reach(float(np.mean(values)), reach(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values)))
 
 
 def of_rate(successes: np.ndarray) -> list[float]:
@@ -37,7 +40,7 @@ def of_returns(mean: float, error: float, count: int) -> list[float]:
     # Of all numbers in [0, 1] with this mean, only zeros and ones have so large a variance.
     if math.isclose(error**2 * (count - 1), mean * (1 - mean), rel_tol=1e-6, abs_tol=1e-12):
         return wilson(mean, count)
-    return normal(mean, error)
+    return _of_reach(mean, reach(count) * error)
 
 
 def wilson(rate: float, count: int) -> list[float]:

@@ -155,7 +155,7 @@ def _apply(equation: Any, operands: Sequence[Any], num_lanes: int) -> Sequence[A
     if name in _INNER:
         inner = given[_INNER[name]]
         return _evaluate(inner.jaxpr, inner.consts, operands, num_lanes)
-    if name == "random_bits":
+    if name == "random_bits" and equation.invars[0].aval.shape == ():
         keys = whole(operands[0], num_lanes)
         if streams.is_stream(keys):
             return [Whole(streams.bits_of_lanes(keys, given["bit_width"], given["shape"]))]

@@ -29,7 +29,7 @@ LAYERS = [
     ["config", "experiments"],
     ["plans"],
     ["audit"],
-    ["conductor"],
+    ["conductor", "bench"],
     ["cli"],
 ]
 

@@ -6,12 +6,24 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
 def print_json(document: Any) -> None:
     """Print an answer as one JSON document."""
-    print(json.dumps(_plain(document), allow_nan=False))
+    print(_json_text(document))
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write an answer to a file, whole or not at all."""
+    from rampup.runs.files import write_whole
+
+    write_whole(path, f"{_json_text(document)}\n".encode())
+
+
+def _json_text(document: Any) -> str:
+    return json.dumps(_plain(document), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

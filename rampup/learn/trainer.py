@@ -262,15 +262,11 @@ def _work(
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
     problem = group[0].stage.problem
-    branches = _num_branches(problem, settings)
-    method = Method(
-        settings.num_lanes, settings.estimator, settings.solver, None if branches == problem.horizon else branches
-    )
-    batch = _batch_of(group, settings)
+    method, batch = method_of(problem, settings), batch_of(group, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
     # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
-    state, solution = jax.block_until_ready(_updates(problem, features, method, batch, jnp.asarray(max(count, 1))))
-    seen = _inspect(problem, features, batch, solution, reference_fn, settings.effort)
+    state, solution = jax.block_until_ready(updates(problem, features, method, batch, jnp.asarray(max(count, 1))))
+    seen = inspect(problem, features, batch, solution, reference_fn, settings.effort)
     host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
     for index, one in enumerate(group):
         own = (jax.tree.map(lambda leaf, index=index: leaf[index], part) for part in (host_solution, host_seen))
@@ -297,7 +293,16 @@ def _number(one: _Live, settings: Settings, name: str) -> float:
     return float(getattr(settings, name) if own is None else own)
 
 
-class _Batch(NamedTuple):
+def method_of(problem: Problem, settings: Settings) -> Method:
+    """What the settings come to in a problem."""
+    count = num_branches(problem, settings)
+    some = None if count == problem.horizon else count
+    return Method(settings.num_lanes, settings.estimator, settings.solver, some)
+
+
+class Batch(NamedTuple):
+    """The runs that advance in one program."""
+
     hyper: Hyper
     behaviour: Behaviour | None
     sampler_fn: PolicyFn | None
@@ -305,7 +310,7 @@ class _Batch(NamedTuple):
     state: NPGState
 
 
-def _batch_of(group: list[_Live], settings: Settings) -> _Batch:
+def batch_of(group: list[_Live], settings: Settings) -> Batch:
     """The runs of a group as arrays; padded to a power of two where runs may leave it one by one, to compile less."""
     may_shrink = any(one.stage.promote_at is not None for one in group)
     size = 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
@@ -326,13 +331,13 @@ def _batch_of(group: list[_Live], settings: Settings) -> _Batch:
         jnp.zeros(size, bool),
     )
     keys = jnp.stack([one.stage_key for one in padded])
-    return _Batch(hyper, behaviour if is_fixed.any() else None, group[0].sampler_fn, keys, state)
+    return Batch(hyper, behaviour if is_fixed.any() else None, group[0].sampler_fn, keys, state)
 
 
 # Equinox's jit takes arrays as arguments and everything else, policies written as functions too, as constants.
 @eqx.filter_jit
-def _updates(
-    problem: Problem, features: Features, method: Method, batch: _Batch, count: jax.Array
+def updates(
+    problem: Problem, features: Features, method: Method, batch: Batch, count: jax.Array
 ) -> tuple[NPGState, Solution]:
     """Make `count` updates; return the state after them and the solution of the first."""
     train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(batch.stage_keys)
@@ -348,8 +353,8 @@ def _updates(
 
 
 @eqx.filter_jit
-def _inspect(
-    problem: Problem, features: Features, batch: _Batch, solution: Solution, reference_fn: PolicyFn, effort: Effort
+def inspect(
+    problem: Problem, features: Features, batch: Batch, solution: Solution, reference_fn: PolicyFn, effort: Effort
 ) -> Inspection:
     """Inspect every run at theta before the update whose solution is given."""
 
@@ -417,11 +422,11 @@ def _value_interval(one: _Live, settings: Settings, seen: Inspection) -> list[fl
 
 def _samples(one: _Live, settings: Settings) -> int:
     """T x H x N of the present stage, as the paper counts, or T x K x N."""
-    branches = _num_branches(one.stage.problem, settings)
-    return one.iteration * branches * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
+    count = num_branches(one.stage.problem, settings)
+    return one.iteration * count * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
 
 
-def _num_branches(problem: Problem, settings: Settings) -> int:
+def num_branches(problem: Problem, settings: Settings) -> int:
     """At how many steps an update branches: never more than there are."""
     return min(settings.steps_per_iteration or problem.horizon, problem.horizon)
 

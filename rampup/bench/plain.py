@@ -141,6 +141,7 @@ def step_in_ball(fisher, gradient, radius):
     small, large = 1e-13 * values[-1], np.linalg.norm(gradient) / radius + 1e-12
     multiplier = small
     if length(small) > radius:
-        multiplier = scipy.optimize.brentq(lambda log: length(math.exp(log)) - radius, math.log(small), math.log(large))
-        multiplier = math.exp(multiplier)
+        too_long = lambda log: length(math.exp(log)) - radius
+        root = scipy.optimize.brentq(too_long, math.log(small), math.log(large))
+        multiplier = math.exp(root)  # pyright: ignore[reportArgumentType]
     return basis @ (slope / (np.maximum(values, 0) + multiplier))
