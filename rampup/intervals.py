@@ -27,7 +27,9 @@ def of_mean(values: np.ndarray) -> list[float]:
     """The interval of a mean of independent numbers."""
     if len(values) < 2:
         return [-math.inf, math.inf]
-    return _of_reach(float(np.mean(values)), reach(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+    return _of_reach(
+        float(np.mean(values)), reach(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    )
 
 
 def of_rate(successes: np.ndarray) -> list[float]:

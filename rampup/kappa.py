@@ -133,17 +133,22 @@ def _factor_above_noise(matrix: Float[Array, "feat feat"]) -> tuple[Float[Array,
 def _top_direction(matrix: Float[Array, "feat feat"]) -> Float[Array, " feat"]:
     """The direction in which a positive semi-definite matrix is largest, by squaring it: products, no decomposition."""
 
+    def scaled(array, size):
+        return array / jnp.where(size > 0, size, 1.0)
+
     def square(_, power):
         squared = power @ power
-        total = jnp.trace(squared)
-        return squared / jnp.where(total > 0, total, 1.0)
+        return scaled(squared, jnp.trace(squared))
 
-    total = jnp.trace(matrix)
-    # The 1024th power: other directions matter only if they are larger than 99% of the largest.
-    power = jax.lax.fori_loop(0, 10, square, matrix / jnp.where(total > 0, total, 1.0))
+    def multiply(_, vector):
+        product = power @ vector
+        return scaled(product, jnp.linalg.norm(product))
+
+    # The 1024th power of the matrix, by products with vectors where those are cheaper: other directions matter only if
+    # they are larger than 99% of the largest.
+    power = jax.lax.fori_loop(0, 4, square, scaled(matrix, jnp.trace(matrix)))
     column = power[:, jnp.argmax(jnp.diagonal(power))]
-    length = jnp.linalg.norm(column)
-    return jnp.where(length > 0, column / jnp.where(length > 0, length, 1.0), 0.0)
+    return jax.lax.fori_loop(0, 63, multiply, scaled(column, jnp.linalg.norm(column)))
 
 
 def _largest_ratio(

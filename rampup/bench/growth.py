@@ -6,8 +6,8 @@ from typing import Any
 from rampup.bench.cases import Case, paper_case
 from rampup.bench.updates import time_per_update
 
-LANES = (25, 50, 100, 200, 400)
-ARRIVALS = (25, 50, 100, 200, 400)
+LANES = (25, 50, 100, 200)
+ARRIVALS = (25, 50, 100, 200)
 FEW_STEPS = 20
 """How many steps an update branches at where the arrivals grow and it does not branch at all of them."""
 

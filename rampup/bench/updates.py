@@ -19,6 +19,7 @@ from rampup.learn.estimators import Estimate, from_branches
 from rampup.learn.npg import NPGState
 from rampup.learn.sampler import branches
 from rampup.references import default_reference
+from rampup.threads import for_jax
 
 
 class _Program(NamedTuple):
@@ -34,11 +35,13 @@ class _Program(NamedTuple):
         return jax.block_until_ready(self.call(*self.arguments, batch, jnp.asarray(count)))[0]
 
 
+@for_jax()
 def time_per_update(case: Case, batch: int = 1) -> float:
     """Seconds of one update of one run where `batch` of them are made together."""
     return _timed(_program(case, batch), batch)[0]
 
 
+@for_jax()
 def row(case: Case, batch: int) -> dict[str, Any]:
     """Everything there is to say about the speed of a batch of runs."""
     with _own_cache():
@@ -97,7 +100,7 @@ def _program(case: Case, batch: int) -> _Program:
 def _timed(program: _Program, batch: int) -> tuple[float, NPGState]:
     """Seconds of an update for each run, and where the runs came to meanwhile."""
     # The first updates, far from where the solver's guesses are good, are not like the others.
-    state = program.after(program.batch.state, 20)
+    state = program.after(program.batch.state, 5)
 
     def work(count: int) -> None:
         nonlocal state
@@ -139,27 +142,30 @@ def _parts(case: Case, batch: trainer.Batch, state: NPGState) -> dict[str, float
     def solve(moments: Estimate):
         return solvers.in_ball(moments.fisher, moments.gradient, batch.hyper.radius, state.multiplier)
 
+    def moved(moments: Estimate, still: jax.Array) -> Estimate:
+        return jax.tree.map(lambda part: part + still, moments)
+
     seen = eqx.filter_jit(sample)(state.theta, 0)
     moments = eqx.filter_jit(add_up)(state.theta, seen)
     return {
-        "sampling": _repeated(lambda index, still: sample(state.theta + still, index)),
-        "moments": _repeated(lambda index, still: add_up(state.theta + still, seen)),
-        "solve": _repeated(lambda index, still: solve(jax.tree.map(lambda part: part + still, moments))),
+        "sampling": _repeated(lambda index, still, theta: sample(theta + still, index), state.theta),
+        "moments": _repeated(lambda index, still, theta, seen: add_up(theta + still, seen), state.theta, seen),
+        "solve": _repeated(lambda index, still, moments: solve(moved(moments, still)), moments),
     }
 
 
-def _repeated(part: Callable[[jax.Array, jax.Array], Any]) -> float:
+def _repeated(part: Callable[..., Any], *given: Any) -> float:
     """Seconds of a part of an update, repeated within one program as the trainer repeats it.
 
     A zero that the compiler cannot know is handed from one to the next, so that none is left out.
     """
 
     @jax.jit
-    def program(count: jax.Array) -> jax.Array:
+    def program(count: jax.Array, *given: Any) -> jax.Array:
         def once(index, still):
-            found = jax.tree.leaves(part(index, still))
+            found = jax.tree.leaves(part(index, still, *given))
             return 0.0 * sum(jnp.sum(leaf).astype(float) for leaf in found)
 
         return jax.lax.fori_loop(0, count, once, jnp.zeros(()))
 
-    return seconds_each(lambda count: jax.block_until_ready(program(jnp.asarray(count))))
+    return seconds_each(lambda count: jax.block_until_ready(program(jnp.asarray(count), *given)))

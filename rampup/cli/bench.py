@@ -76,13 +76,13 @@ def _choose(device: str | None) -> None:
     if device is None:
         return
     arguments.known_name("device", device, ("cpu", "gpu"))
-    jax.config.update("jax_platforms", "cpu" if device == "cpu" else "cuda,rocm")
+    if device == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+        return
     try:
-        jax.devices()
-    except RuntimeError as error:
-        raise ValueError(
-            "`--device gpu`: JAX finds no GPU here; install jax[cuda13] or take `--device cpu`."
-        ) from error
+        jax.devices("gpu")
+    except RuntimeError:
+        raise ValueError("JAX finds no GPU here: install jax[cuda13], or take `--device cpu`.") from None
 
 
 def _show(found: dict[str, Any]) -> None:

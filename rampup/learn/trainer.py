@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import arguments, intervals, streams
+from rampup import arguments, intervals, streams, threads
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, check_fits
 from rampup.lanes import for_each
@@ -187,7 +187,8 @@ class Training:
         if id(problem) not in self._references:
             self._references[id(problem)] = self.reference_for(problem)
         for batch in _batches(group):
-            _work(batch, self.features, self.settings, self._references[id(problem)], self.results)
+            with threads.for_jax():
+                _work(batch, self.features, self.settings, self._references[id(problem)], self.results)
         return [one.result.rows[-1] for one in group]
 
     def snapshot(self) -> dict[str, np.ndarray]:

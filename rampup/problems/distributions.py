@@ -76,12 +76,12 @@ class Histogram(Distribution):
         self.cumulative = jnp.asarray(cumulative / cumulative[-1], dtype=float)
 
     def quantile(self, uniform):
-        inner = self.cumulative[1:-1]
-        bin_index = jnp.sum(uniform[..., None] >= inner.reshape((1,) * uniform.ndim + inner.shape), axis=-1)
-        left, right = self.cumulative[bin_index], self.cumulative[bin_index + 1]
-        # A trailing bin of weight zero is entered only when rounding put the last edge below 1.
-        inside = (uniform - left) / jnp.where(right > left, right - left, 1.0)
-        return (bin_index.astype(uniform.dtype) + inside) / (self.cumulative.size - 1)
+        # How much of every bin lies below, added up: no table is looked into, which would take longer.
+        along_bins = lambda edges: edges.reshape((1,) * uniform.ndim + edges.shape)
+        left, right = along_bins(self.cumulative[:-1]), along_bins(self.cumulative[1:])
+        inside = (uniform[..., None] - left) / jnp.where(right > left, right - left, 1.0)
+        below = jnp.where(uniform[..., None] < right, jnp.maximum(inside, 0.0), 1.0)
+        return jnp.sum(below, axis=-1) / below.shape[-1]
 
     def support(self):
         return 0.0, 1.0
