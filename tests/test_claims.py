@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hand_made import after_warmup, phase, write_run
 
-from rampup import config, stories
+from rampup import claims, config, stories
+from rampup.claims import claims_of
 from rampup.exact import bcp
 from rampup.problems import make
-from rampup.report import claims
-from rampup.report.claims import claims_of
 
 FOUR = ["direct", "naive_samp", "curl", "fix_samp_curl"]
 

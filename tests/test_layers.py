@@ -25,7 +25,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "report", "portrait", "provenance"],
+    ["checks", "gym", "stories", "catalogue", "evaluation", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
     ["plans"],
     ["audit"],

@@ -10,8 +10,8 @@ import yaml
 from hand_made import after_warmup, phase, write_run
 
 from rampup import conductor, config
+from rampup.claims import Claim, claims_of
 from rampup.conductor import begin, conduct
-from rampup.report.claims import Claim, claims_of
 from rampup.report.results import write_results
 from rampup.runs.folder import RunFolder
 

@@ -7,7 +7,7 @@ import typer
 from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, SeriesShortcut, Setting, examples, parameters, with_series
 from rampup.cli.progress import work_bar
-from rampup.cli.terminal import print_json, print_table, short
+from rampup.cli.terminal import paper, print_json, print_table, short
 
 commands = typer.Typer()
 
@@ -85,9 +85,7 @@ def _described(name: str, preset: str | None) -> tuple[str, dict[str, Any], dict
 
 
 def _show_advice(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = paper()
     warmup = answer["warmup"] and ", ".join(f"{name} = {_size(value)}" for name, value in answer["warmup"].items())
     console.print(f"[bold]{answer['recommend']}[/]" + (f", warm-up on {warmup}" if warmup else ""))
     console.print(answer["why"] + "\n")

@@ -8,7 +8,7 @@ import typer
 from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import work_bar
-from rampup.cli.terminal import print_json, print_table, write_json
+from rampup.cli.terminal import paper, print_json, print_table, write_json
 
 commands = typer.Typer()
 
@@ -86,9 +86,7 @@ def _choose(device: str | None) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = paper()
     console.print(f"[bold]{found['device']}[/], JAX {found['provenance']['versions']['jax']}; milliseconds a run")
     header = ["problem", "runs", "update", "sampling", "moments", "solve", "floor", "ratio", "diagnostics", "share"]
     print_table(console, header, [_timing(row) for row in found["rows"]])
@@ -97,7 +95,7 @@ def _show(found: dict[str, Any]) -> None:
     print_table(console, header, [_cost(row) for row in found["rows"]])
     if found["growth"]:
         console.print("\nmilliseconds an update of one run")
-        print_table(console, *_growth_table(found["growth"]))
+        print_table(console, *_growth_table(found["growth"]), num_texts=2)
     if found["plain"]:
         console.print("\nthe same update in plain NumPy")
         rows = [

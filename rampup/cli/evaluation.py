@@ -7,7 +7,7 @@ import typer
 from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, SeriesShortcut, Setting, examples, parameters, with_series
 from rampup.cli.progress import work_bar
-from rampup.cli.terminal import ends_text, native_output_on_stderr, print_json, print_table, with_margin
+from rampup.cli.terminal import ends_text, native_output_on_stderr, paper, print_json, print_table, with_margin
 
 commands = typer.Typer()
 
@@ -78,9 +78,7 @@ def evaluate(
 
 
 def _show_evaluation(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = paper()
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
     header = ["policy", "success rate", "collects"]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight

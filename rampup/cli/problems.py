@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from rampup.cli.options import AsJson, examples
-from rampup.cli.terminal import print_json
+from rampup.cli.terminal import paper, print_json
 
 commands = typer.Typer()
 
@@ -23,7 +23,6 @@ def problems(as_json: AsJson = False) -> None:
 
 
 def _show_catalogue(entries: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -34,7 +33,7 @@ def _show_catalogue(entries: dict[str, Any]) -> None:
             name if default is None else f"{name}={default}" for name, default in entry["parameters"].items()
         )
         table.add_row(entry["name"], entry["about"], parameters)
-    console = Console()
+    console = paper()
     console.print(table)
     console.print("distributions: " + ", ".join(entries["distributions"]))
     console.print("series (bcp):  " + ", ".join(entries["series"]))

@@ -13,7 +13,7 @@ from rampup.cli.app import configure_jax
 from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import run_display
-from rampup.cli.terminal import print_json
+from rampup.cli.terminal import paper, print_json
 
 commands = typer.Typer()
 
@@ -42,7 +42,7 @@ def reproduce(
     """
     configure_jax()
     from rampup import config
-    from rampup.report.claims import claims_of
+    from rampup.claims import claims_of
     from rampup.report.results import checked_page_name, write_results
 
     if write is not None:
@@ -120,10 +120,9 @@ def _samples(experiment: Any) -> int:
 
 def _show_claims(claims: Sequence[Any]) -> None:
     """One line for each claim."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = paper(markup=False)
     for one in claims:
         said = f"{one.experiment}: {one.claim}; measured {one.measured}; required {one.required}"
         verdict = (one.verdict, "bold green" if one.holds else "bold red")

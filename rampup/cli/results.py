@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rampup.cli.options import AsJson, examples
-from rampup.cli.terminal import print_json, print_table, with_margin
+from rampup.cli.terminal import paper, print_json, print_table, with_margin
 
 commands = typer.Typer()
 
@@ -94,7 +94,8 @@ def _show_listing(entries: list[dict[str, Any]]) -> None:
         ]
         for one in entries
     ]
-    print_table(_console(), ["folder", "experiment", "scheme", "value", "samples", "state"], rows)
+    header = ["folder", "experiment", "scheme", "value", "samples", "state"]
+    print_table(paper(markup=False), header, rows, num_texts=3)
 
 
 def _show_comparison(entries: list[dict[str, Any]]) -> None:
@@ -102,7 +103,7 @@ def _show_comparison(entries: list[dict[str, Any]]) -> None:
 
     rows = [[one["scheme"], one["folder"], *_cells(one), _state(one)] for one in entries]
     header = ["scheme", "folder", "value", "ln kappa", "samples", f"to {ARRIVED:.0%} of reference", "seconds", "state"]
-    print_table(_console(), header, rows)
+    print_table(paper(markup=False), header, rows)
 
 
 def _cells(one: dict[str, Any]) -> list[str]:
@@ -119,10 +120,3 @@ def _cells(one: dict[str, Any]) -> list[str]:
 
 def _state(one: dict[str, Any]) -> str:
     return "finished" if one["is_finished"] else f"{one['progress']:.0%}"
-
-
-def _console() -> Any:
-    """Names are shown as they are: brackets and colons in them are no markup."""
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, emoji=False)

@@ -11,7 +11,7 @@ from rampup.cli.app import configure_jax
 from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, ExperimentName, Override, Preset, examples
 from rampup.cli.progress import run_display
-from rampup.cli.terminal import print_json, print_table, short, with_margin
+from rampup.cli.terminal import paper, print_json, print_table, short, with_margin
 
 commands = typer.Typer()
 
@@ -31,9 +31,7 @@ def experiments(as_json: AsJson = False) -> None:
     if as_json:
         print_json(entries)
         return
-    from rich.console import Console
-
-    print_table(Console(highlight=False), ["experiment", "about"], [[one["name"], one["about"]] for one in entries])
+    print_table(paper(), ["experiment", "about"], [[one["name"], one["about"]] for one in entries], num_texts=2)
 
 
 @commands.command(
@@ -115,10 +113,7 @@ def _show(summary: dict[str, Any], folder: Any, as_json: bool) -> None:
 
 
 def _show_run(summary: dict[str, Any], folder: str) -> None:
-    from rich.console import Console
-
-    # Names are shown as they are: brackets and colons in them are no markup.
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = paper(markup=False)
     best = summary["optimal_value"]
     header = ["scheme", "value", "of the optimum" if best else f"of {summary['reference']}", "ln kappa", "samples"]
     against = best or summary["reference_value"]

@@ -37,13 +37,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_table(console: Any, header: list[str], rows: list[list[Any]]) -> None:
-    """Print a table without lines; all columns but the first are numbers."""
+def paper(*, markup: bool = True) -> Any:
+    """What answers for people are printed on; in a pipe or a file, lines are as long as they are.
+
+    Args:
+        markup: False where names of the user's own are shown: brackets in them mean nothing.
+    """
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+    return Console(highlight=False, emoji=False, markup=markup, width=width)
+
+
+def print_table(console: Any, header: list[str], rows: list[list[Any]], *, num_texts: int = 1) -> None:
+    """Print a table without lines; the first columns are texts, the others numbers."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
     for index, name in enumerate(header):
-        table.add_column(name, justify="left" if index == 0 else "right")
+        table.add_column(name, justify="left" if index < num_texts else "right")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     console.print(table)

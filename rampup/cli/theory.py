@@ -16,7 +16,7 @@ from rampup.cli.options import (
     with_series,
 )
 from rampup.cli.progress import tracked, work_bar
-from rampup.cli.terminal import print_json, print_table, short
+from rampup.cli.terminal import paper, print_json, print_table, short
 
 commands = typer.Typer(help="Exact answers and closed forms of the paper.", no_args_is_help=True)
 
@@ -54,10 +54,8 @@ def theory_bcp(
 
 
 def _show_bcp(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
     wins = f"{100 * answer['optimal_value']:.4f}%"
-    console = Console(highlight=False)
+    console = paper()
     console.print(
         f"Of {answer['n']} arrivals let [bold]{answer['optimal_threshold']}[/] pass, then take the first that is the "
         f"best so far: that wins [bold]{wins}[/] of the games, and nothing wins more."
@@ -91,9 +89,7 @@ def theory_growth(
 
 
 def _show_growth(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = paper()
     console.print(
         f"The best choice problem, exactly. Warm-up on n = {answer['warmup']}: the optimal policy there lets "
         f"{answer['warmup_threshold']} pass, and becomes the curriculum's sampler for every larger n."
@@ -172,9 +168,7 @@ def theory_bound(
 
 
 def _show_bound(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = paper()
     names = {
         "initial": "what is left of Phi(pi_0)",
         "smoothness": "eta B^2 G^2 / 2",

@@ -7,7 +7,7 @@ import typer
 from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, Setting, examples, parameters
 from rampup.cli.progress import progress_bar
-from rampup.cli.terminal import print_json, print_table, short
+from rampup.cli.terminal import paper, print_json, print_table, short
 
 commands = typer.Typer()
 
@@ -90,8 +90,6 @@ def train(
 
 
 def _show_training(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
     rows = [
         [
             run["scheme"],
@@ -106,4 +104,4 @@ def _show_training(answer: dict[str, Any]) -> None:
         for run in answer["runs"]
     ]
     header = ["scheme", "seed", "value", answer["reference"], "optimum", "ln kappa", "avg err", "samples"]
-    print_table(Console(highlight=False), header, rows)
+    print_table(paper(), header, rows)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import yaml
 
-from rampup.report.claims import Claim
+from rampup.claims import Claim
 from rampup.report.figures import draw_training, save_figure
 from rampup.runs.files import write_whole
 from rampup.runs.folder import RunFolder
