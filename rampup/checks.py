@@ -92,6 +92,11 @@ def _check_numbers(problem: Problem, played: Episode) -> None:
     _require(inside[played.is_alive].all(), "`observe` must stay within `bounds` while the episode goes on")
     variables = jax.jit(jax.vmap(jax.vmap(lambda seen: problem.variables(seen))))(observations)
     _require(np.isfinite(variables).all(), "`variables` must return finite numbers only")
+    for place in problem.shared_variables:
+        column = np.asarray(variables)[..., place]
+        _require(
+            (column == column[..., :1]).all(), f"`shared_variables` names {place}, which differs between the actions"
+        )
     worst = rewards.ravel()[np.argmax(np.abs(rewards - 0.5))]
     _require(0 <= worst <= 1, f"`step` must return rewards in [0, 1], got {worst}")
 

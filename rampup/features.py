@@ -73,6 +73,15 @@ class Polynomial(Features):
             rest = SUMS[self.basis](value, [rest.reshape(-1, degree)[:, k] for k in range(degree)])
         return rest[0]
 
+    def fixing(self, theta: Theta, places: Sequence[int], variables: Row) -> tuple["Polynomial", Theta]:
+        """The polynomial that theta . phi is of the other variables, where those at some places are given."""
+        degrees, rest = list(self.degrees), theta
+        for place in sorted(places, reverse=True):
+            before, degree = math.prod(degrees[:place]), degrees.pop(place)
+            terms = rest.reshape(-1, degree, before)
+            rest = SUMS[self.basis](variables[place], [terms[:, k].ravel() for k in range(degree)])
+        return Polynomial(tuple(degrees), self.basis), rest
+
     def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
         return self._moments(weights, variables, self.degrees)
 

@@ -31,10 +31,20 @@ class Shares(NamedTuple):
         return self.parts / self.total
 
 
-def logits(features: Features, theta: Theta, variables: Variables) -> Float[Array, " row"]:
-    """Return theta . phi of every row of variables."""
+def logits(
+    features: Features, theta: Theta, variables: Variables, shared: tuple[int, ...] = ()
+) -> Float[Array, " row"]:
+    """Return theta . phi of every row of variables.
+
+    Args:
+        shared: the places of variables that are the same in all rows: their part is done once.
+    """
     if len(variables) == 1:
         return features.dot(theta, variables[0])[None]
+    if isinstance(features, Polynomial) and shared:
+        own = [place for place in range(variables.shape[1]) if place not in shared]
+        features, theta = features.fixing(theta, shared, variables[0])
+        variables = jnp.stack([variables[:, place] for place in own], axis=1)
     return jax.vmap(lambda row: features.dot(theta, row))(variables)
 
 

@@ -57,6 +57,13 @@ class ThreeRows(Prophet):
         return jnp.stack([observation] * 3)
 
 
+class FalselyShared(Prophet):
+    shared_variables = (0, 1)
+
+    def variables(self, observation):
+        return jnp.stack([observation * jnp.array([1.0, 0.0]), observation])
+
+
 class ShortBounds(Prophet):
     def bounds(self):
         return [0.0], [1.0]
@@ -131,6 +138,7 @@ BROKEN = {
     NotAVector: "`observe` must return a vector, got shape ().",
     Matrix: "`variables` must return a row per action",
     ThreeRows: "`variables` must return a row per action",
+    FalselyShared: "`shared_variables` names 1, which differs between the actions.",
     ShortBounds: "`bounds` must give 2 lows and highs",
     ShortDegrees: "`degrees` must give a number for each of the 2 variables, got 1.",
     GrowingState: "`step` must return a state of the same structure",

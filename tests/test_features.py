@@ -26,6 +26,30 @@ def drawn_rows(seed, num_variables, dtype):
     return jnp.asarray(weights, dtype), jnp.asarray(variables, dtype)
 
 
+@given(DEGREES, st.sampled_from(["monomial", "legendre"]), seeds, st.data())
+@settings(max_examples=60)
+def test_fixing_some_variables_leaves_a_polynomial_of_the_others(degrees, basis, seed, data):
+    features = Polynomial(degrees, basis)
+    rng = np.random.default_rng(seed)
+    theta, row = jnp.asarray(rng.normal(size=features.size)), jnp.asarray(rng.uniform(size=len(degrees)))
+    places = data.draw(st.sets(st.integers(0, len(degrees) - 1), max_size=len(degrees) - 1))
+    fewer, rest = features.fixing(theta, tuple(places), row)
+    others = [place for place in range(len(degrees)) if place not in places]
+    assert fewer.degrees == tuple(degrees[place] for place in others)
+    np.testing.assert_allclose(fewer.dot(rest, row[np.array(others)]), features.dot(theta, row), rtol=1e-12, atol=1e-12)
+
+
+def test_logits_are_the_same_when_what_all_actions_share_is_done_once():
+    problem = rampup.make("adw", n=5, m=4, V=2)
+    rng = np.random.default_rng(0)
+    for kind in ("monomial:3", "legendre:2"):
+        features = rampup.as_features(kind, problem)
+        theta, seen = jnp.asarray(rng.normal(size=features.size)), jnp.asarray(rng.uniform(size=12))
+        variables = problem.variables(seen)
+        plain = policies.logits(features, theta, variables)
+        np.testing.assert_allclose(policies.logits(features, theta, variables, (0, 3)), plain, rtol=1e-12)
+
+
 @jax.jit
 def sums_and_rows(features, weights, variables):
     sums = features.gram(weights, variables), features.combination(weights, variables)

@@ -125,13 +125,14 @@ def branches(
         """What a lane is about to act on."""
         observation = problem.observe(instance, state)
         variables = problem.variables(observation)
-        own = policies.logits(features, theta, variables)
+        logits_of = lambda theta: policies.logits(features, theta, variables, problem.shared_variables)
+        own = logits_of(theta)
         if behaviour is None:
             return _Look(own, own)
         if sampler_fn is not None:
             # A policy from elsewhere sees what it would see in any other episode.
             return _Look(own, sampler_fn(observation.astype(float)).astype(theta.dtype))
-        return _Look(own, policies.logits(features, behaviour.theta, variables))
+        return _Look(own, logits_of(behaviour.theta))
 
     def advance(instance, branch_uniform, branch_step, is_override, step, uniform, side, looked):
         """Take one lane one step further."""

@@ -1,7 +1,7 @@
 """The contract of an online problem: all chance is in the hidden instance, every step is deterministic."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 
@@ -22,6 +22,8 @@ class Problem(eqx.Module):
 
     horizon: eqx.AbstractVar[int]
     num_actions: eqx.AbstractVar[int]
+    shared_variables: ClassVar[tuple[int, ...]] = ()
+    """The variables that are always the same for all actions, if any are: naming them saves time."""
 
     @abstractmethod
     def draw(self, key: Key) -> Instance:
