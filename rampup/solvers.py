@@ -40,11 +40,17 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
     # Forming a sum of outer products leaves an error of a few units in the last place for each feature.
     noise = jnp.full_like(least, 4 * fisher.shape[-1] * float(jnp.finfo(fisher.dtype).eps))
 
-    def try_at(multiplier: Number, noise: Number) -> tuple[_Trial, Number]:
+    def next_after(trial: _Trial, noise: Number) -> tuple[_Trial, Number]:
         """Where the secular equation seems to hold, and the step there; met if rounding hides what is missing."""
+        multiplier = trial.multiplier
         step = _step(fisher, gradient, multiplier, noise)
-        is_inside = (step.length <= radius) & (multiplier * step.length <= rounding_of(step.length, noise))
-        rise = jnp.where(is_inside, 0.0, jnp.maximum(_rise(step, radius), least - multiplier))
+        is_long, is_short = step.length > radius, step.length <= radius
+        low = jnp.where(is_long, jnp.maximum(trial.low, multiplier), trial.low)
+        high = jnp.where(is_short, jnp.minimum(trial.high, multiplier), trial.high)
+        is_inside = is_short & (multiplier * step.length <= rounding_of(step.length, noise))
+        further = multiplier * _growth(step, radius, multiplier)
+        least_rise = jnp.where((low < further) & (further < high), further, least) - multiplier
+        rise = jnp.where(is_inside, 0.0, jnp.maximum(_rise(step, radius), least_rise))
         vector = step.vector - rise[..., None] * step.fall
         rounding = rounding_of(jnp.linalg.norm(vector, axis=-1), noise)
         error = rise**2 * jnp.linalg.norm(step.fall, axis=-1)
@@ -54,8 +60,8 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
         # again with more. Beyond this the matrix is not positive semi-definite by any rounding, or not finite at all.
         fails = ~jnp.isfinite(step.length)
         risen = jnp.where(fails, multiplier, jnp.maximum(multiplier + rise, least))
-        trial = _Trial(risen, vector, is_met | (fails & (noise > 1e-6)))
-        return trial, jnp.where(fails, 30 * noise, noise)
+        found = _Trial(risen, vector, is_met | (fails & (noise > 1e-6)), low, high)
+        return found, jnp.where(fails, 30 * noise, noise)
 
     def rounding_of(length: Number, noise: Number) -> Number:
         """What rounding leaves of (F + multiplier) g = b for a step g of some length, in units of b."""
@@ -63,13 +69,15 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
 
     def again(carry):
         count, trial, noise = carry
-        found = try_at(trial.multiplier, noise)
+        found = next_after(trial, noise)
         return count + 1, *jax.tree.map(lambda new, old: _where(trial.is_met, old, new), found, (trial, noise))
 
     # 1/length is concave in the multiplier: from above, Newton falls below the root, and from below it rises to it, a
-    # few steps for each order of magnitude in the curvature that it has to cross, and far fewer than this in the worst
-    # matrices tested.
-    opening = jnp.zeros((), int), _Trial(start, jnp.zeros_like(gradient), jnp.zeros(least.shape, bool)), noise
+    # few steps for each order of magnitude in the curvature that it has to cross. In logarithms it gets there sooner
+    # where the guess is far off; what leads out of the bracket is not followed. The worst matrices tested take far
+    # fewer steps than this.
+    first = _Trial(start, jnp.zeros_like(gradient), jnp.zeros(least.shape, bool), least, jnp.full_like(least, jnp.inf))
+    opening = jnp.zeros((), int), first, noise
     _, trial, noise = jax.lax.while_loop(lambda carry: (carry[0] < 100) & ~jnp.all(carry[1].is_met), again, opening)
     length = jnp.linalg.norm(trial.vector, axis=-1)
     # A multiplier at rounding level belongs to a step inside the ball.
@@ -84,6 +92,24 @@ class _Trial(NamedTuple):
     multiplier: Number
     vector: Vector
     is_met: Bool[Array, "*batch"]
+    low: Number
+    """The root lies above this and, if the ball binds, below the other."""
+    high: Number
+
+
+def _growth(step: "_Step", radius: Number, multiplier: Number) -> Number:
+    """By what factor the multiplier seems to be off: the parabola, or its tangent, of ln length over ln multiplier.
+
+    Where the root is orders of magnitude away this is nearer to it; the slope lies between -1 and 0.
+    """
+    square = jnp.where(step.length > 0, step.length, 1.0) ** 2
+    slope = -multiplier * step.drop / square
+    bend = slope + multiplier**2 * (3 * jnp.sum(step.fall**2, axis=-1) - 2 * step.drop**2 / square) / square
+    gap = jnp.log(radius) - jnp.log(square) / 2
+    inside_root = slope**2 + 2 * bend * gap
+    by_parabola = 2 * gap / (slope - jnp.sqrt(jnp.maximum(inside_root, 0.0)))
+    change = jnp.where(inside_root > slope**2 / 4, by_parabola, gap / slope)
+    return jnp.exp(jnp.clip(change, -30.0, 30.0))
 
 
 def _rise(step: "_Step", radius: Number) -> Number:
