@@ -19,10 +19,24 @@ CACHE = {
     "jax_compilation_cache_dir": str(Path(__file__).parents[1] / ".pytest_cache" / "xla"),
     "jax_persistent_cache_min_compile_time_secs": 0.2,
 }
-for name, value in CACHE.items():
+
+
+def configure(name, value):
     jax.config.update(name, value)
     # For the processes that tests start.
     os.environ[name.upper()] = str(value)
+
+
+for name, value in CACHE.items():
+    configure(name, value)
+
+
+def pytest_configure(config):
+    """Quick tests spend their time on compiling and do it less carefully; slow ones run what users run."""
+    if config.getoption("markexpr") == "not slow":
+        configure("jax_disable_most_optimizations", True)
+
+
 # Not the parts that must refuse bad types themselves, with a sentence.
 CHECKED = (
     "exact",
