@@ -133,12 +133,15 @@ def test_training_agrees_with_the_predicted_order_of_samplers(name):
     samplers |= {f"size:{k}": Threshold(N, jnp.asarray(theory.odds_threshold(probs[:k]) * N // k)) for k in sizes}
     settings = rampup.Settings(learning_rate=0.5, record_every=4)
     features, target = rampup.as_features("one_hot", problem), 0.9 * float(bcp.optimum(problem.record_probs).value)
-    measured = {}
+    measured, highest = {}, 0.0
     for sampler, policy in samplers.items():
         runs = [rampup.Run(sampler, (rampup.Stage(problem, 400, sampler=policy),), seed) for seed in range(8)]
-        measured[sampler] = samples_to(rampup.train(runs, features, settings), target)
+        results = rampup.train(runs, features, settings)
+        measured[sampler] = samples_to(results, target)
+        highest = max(highest, *(row["value"] for one in results for row in one.rows))
     pairs = [(one, other) for one in samplers for other in samplers if predicted[one] < predicted[other] - 1]
-    assert any(np.isfinite(measured[one]) for one in samplers)
+    # Somebody learns, or the comparison would say nothing.
+    assert highest >= target
     for one, other in pairs:
         # A sampler that never gets there says nothing about another that does not either.
         assert measured[one] < measured[other] or np.isinf(measured[other])
