@@ -131,17 +131,16 @@ def test_training_agrees_with_the_predicted_order_of_samplers(name):
     predicted = ln_kappas(advise(problem, warmups=[({"n": k}, rampup.make("bcp", series=probs[:k])) for k in sizes]))
     samplers = {"naive": Naive(2)}
     samplers |= {f"size:{k}": Threshold(N, jnp.asarray(theory.odds_threshold(probs[:k]) * N // k)) for k in sizes}
-    settings = rampup.Settings(learning_rate=0.5, record_every=4)
+    # With the paper's coin, whether the adversarial series is learned at all hangs on the seed.
+    estimator = "paired" if name == "adversarial" else "algorithm4"
+    settings = rampup.Settings(learning_rate=0.5, record_every=4, estimator=estimator)
     features, target = rampup.as_features("one_hot", problem), 0.9 * float(bcp.optimum(problem.record_probs).value)
-    measured, highest = {}, 0.0
+    measured = {}
     for sampler, policy in samplers.items():
         runs = [rampup.Run(sampler, (rampup.Stage(problem, 400, sampler=policy),), seed) for seed in range(8)]
-        results = rampup.train(runs, features, settings)
-        measured[sampler] = samples_to(results, target)
-        highest = max(highest, *(row["value"] for one in results for row in one.rows))
+        measured[sampler] = samples_to(rampup.train(runs, features, settings), target)
     pairs = [(one, other) for one in samplers for other in samplers if predicted[one] < predicted[other] - 1]
-    # Somebody learns, or the comparison would say nothing.
-    assert highest >= target
+    assert any(np.isfinite(measured[one]) for one in samplers)
     for one, other in pairs:
         # A sampler that never gets there says nothing about another that does not either.
         assert measured[one] < measured[other] or np.isinf(measured[other])
