@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from rampup.factors import inverse_factor
 from rampup.types import Flag, Real
 
 LogWeights = Float[Array, " row"]
@@ -106,8 +107,7 @@ def of_grams(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat
     diagonal = jnp.diagonal(sampler)
     scale = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0))
     seen, wanted = (matrix / (scale[:, None] * scale[None, :]) for matrix in (sampler, target))
-    factor, noise = _factor_above_noise(seen)
-    inverse = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(target)), lower=True)
+    inverse, noise = _inverse_above_noise(seen)
     direction = _top_direction(inverse @ wanted @ inverse.T) @ inverse
     top, bottom = (direction @ matrix @ direction for matrix in (wanted, seen))
     # Below ten times the error that was added, what is left of the sampler's matrix is mostly error. So it is in the
@@ -118,11 +118,11 @@ def of_grams(target: Float[Array, "feat feat"], sampler: Float[Array, "feat feat
     return Kappa(jnp.where(is_missed & (top > 0), jnp.inf, ln), rank, noise)
 
 
-def _factor_above_noise(matrix: Float[Array, "feat feat"]) -> tuple[Float[Array, "feat feat"], Real]:
-    """The Cholesky factor of a matrix with a unit diagonal raised by its rounding error, and that error."""
+def _inverse_above_noise(matrix: Float[Array, "feat feat"]) -> tuple[Float[Array, "feat feat"], Real]:
+    """The inverse factor of a matrix with a unit diagonal raised by its rounding error, and that error."""
 
     def attempt(noise):
-        return jnp.linalg.cholesky(matrix + noise * jnp.eye(len(matrix))), noise
+        return inverse_factor(matrix + noise * jnp.eye(len(matrix))), noise
 
     # A sum of outer products is known to about this; a long one to less, and then the factor fails.
     first = attempt(jnp.asarray(4 * len(matrix) * float(jnp.finfo(matrix.dtype).eps)))

@@ -19,6 +19,7 @@ LAYERS = [
     ["policy"],
     ["runs"],
     ["episodes"],
+    ["factors"],
     ["solvers"],
     ["kappa", "diagnostics"],
     ["theory"],

@@ -120,6 +120,7 @@ def branches(
     dice = over_lanes(throw, total, Whole(jax.random.split(lane_key, total)))
     uniforms = whole(dice.uniforms, total)
     lane_steps = Whole(jnp.repeat(steps, num_lanes))
+    is_on_cpu = jax.default_backend() == "cpu"
 
     def look(instance, state) -> _Look:
         """What a lane is about to act on."""
@@ -167,7 +168,9 @@ def branches(
             carried, recorded = carry
             step, block, is_branch, uniform = at
             carried, seen = take(carried, step, uniform)
-            return (carried, _recorded(recorded, seen, block * num_lanes, is_branch, num_lanes)), None
+            if is_on_cpu:
+                return (carried, _recorded_block(recorded, seen, block * num_lanes, is_branch, num_lanes)), None
+            return (carried, _recorded(recorded, seen, lane_steps.array == step)), None
 
         side = _Side(
             over_lanes(problem.init, total, dice.instance),
@@ -218,8 +221,18 @@ def _whole(seen: _Seen, total: int) -> _Seen:
     return jax.tree.map(lambda leaf: whole(leaf, total), seen, is_leaf=is_laned)
 
 
-def _recorded(recorded: _Seen, seen: _Seen, start: Int[Array, ""], is_branch: Flag, num_lanes: int) -> _Seen:
-    """Keep what those lanes have seen that branch now: they lie side by side."""
+def _recorded(recorded: _Seen, seen: _Seen, is_now: Bool[Array, " lane"]) -> _Seen:
+    """Keep what those lanes have seen that branch now."""
+    total = len(is_now)
+
+    def keep(new, old):
+        return jnp.where(jnp.broadcast_to(is_now, old.shape), whole(new, total), old)
+
+    return jax.tree.map(keep, seen, recorded, is_leaf=is_laned)
+
+
+def _recorded_block(recorded: _Seen, seen: _Seen, start: Int[Array, ""], is_branch: Flag, num_lanes: int) -> _Seen:
+    """The same where it pays to touch no others: they lie side by side. On a GPU this would be a launch of its own."""
 
     def keep(new, old):
         kept = jax.lax.dynamic_slice_in_dim(old, start, num_lanes, -1)
