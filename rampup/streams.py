@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Int, UInt32
 
 from rampup.types import Key, Keys
 
@@ -86,6 +86,6 @@ def bits_of_lanes(keys: Keys, bit_width: int, shape: tuple[int, ...]) -> Array:
     return _bits_at((words[..., 0], words[..., 1]), bit_width, _counters(shape)[..., None])
 
 
-def key(seed: int) -> Key:
+def key(seed: int | Int[Array, ""]) -> Key:
     """The root key of a run; jax.random takes it like any other."""
     return jax.random.key(seed, impl=STREAM)

@@ -142,11 +142,6 @@ class _Live:
         """The fixed sampler's parameters; zero, the uniform policy, where it is naive or not log-linear."""
         return self.result.thetas[-1] if self.stage.sampler == "previous" else np.zeros_like(self.theta)
 
-    @property
-    def stage_key(self) -> jax.Array:
-        """Counted from the end, so that schemes with one seed meet the same instances in their final phase."""
-        return jax.random.fold_in(streams.key(self.run.seed), len(self.run.stages) - 1 - self.stage_index)
-
 
 class Training:
     """Runs under way: `advance` takes some of them one row further; what `snapshot` returns, `restore` goes on from."""
@@ -317,22 +312,31 @@ def batch_of(group: list[_Live], settings: Settings) -> Batch:
     size = 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
     padded = group + [group[0]] * (size - len(group))
     is_fixed = np.array([one.stage.sampler != "on_policy" for one in padded])
-    weights = [float(one.stage.regularisation) for one in padded]
+    weights = np.array([float(one.stage.regularisation) for one in padded])
     hyper = Hyper(
-        learning_rate=jnp.asarray([_number(one, settings, "learning_rate") for one in padded]),
-        regularisation=jnp.asarray(weights) if any(weights) else None,
-        radius=jnp.asarray([_number(one, settings, "radius") for one in padded]),
-        clip=jnp.full(size, float(settings.clip)),
+        learning_rate=np.array([_number(one, settings, "learning_rate") for one in padded]),
+        regularisation=weights if weights.any() else None,
+        radius=np.array([_number(one, settings, "radius") for one in padded]),
+        clip=np.full(size, float(settings.clip)),
     )
-    behaviour = Behaviour(jnp.asarray(is_fixed), jnp.asarray(np.stack([one.sampler_theta for one in padded])))
+    behaviour = Behaviour(is_fixed, np.stack([one.sampler_theta for one in padded])) if is_fixed.any() else None
     state = NPGState(
-        jnp.asarray(np.stack([one.theta for one in padded])),
-        jnp.asarray([one.multiplier for one in padded]),
-        jnp.asarray([one.iteration for one in padded]),
-        jnp.zeros(size, bool),
+        np.stack([one.theta for one in padded]),
+        np.array([one.multiplier for one in padded]),
+        np.array([one.iteration for one in padded]),
+        np.zeros(size, bool),
     )
-    keys = jnp.stack([one.stage_key for one in padded])
-    return Batch(hyper, behaviour if is_fixed.any() else None, group[0].sampler_fn, keys, state)
+    # Stages are counted from the end, so that schemes with one seed meet the same instances in their final phase.
+    stages = np.array([len(one.run.stages) - 1 - one.stage_index for one in padded])
+    keys = _stage_keys(np.array([one.run.seed for one in padded]), stages)
+    hyper, behaviour, state = jax.device_put((hyper, behaviour, state))
+    return Batch(hyper, behaviour, group[0].sampler_fn, keys, state)
+
+
+@jax.jit
+def _stage_keys(seeds: jax.Array, stages: jax.Array) -> jax.Array:
+    """What all random numbers of a stage of a run come from."""
+    return jax.vmap(lambda seed, stage: jax.random.fold_in(streams.key(seed), stage))(seeds, stages)
 
 
 # Equinox's jit takes arrays as arguments and everything else, policies written as functions too, as constants.
