@@ -137,7 +137,7 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], num
 
     for equation in jaxpr.eqns:
         operands = [value(one) for one in equation.invars]
-        has_inner = equation.primitive.name in _INNER
+        has_inner = equation.primitive.name in INNER
         is_apart = has_inner or any(map(is_laned, operands))
         found = _apply(equation, operands, num_lanes) if is_apart else _bind(equation, operands)
         known.update(zip(equation.outvars, found, strict=True))
@@ -152,8 +152,8 @@ def _bind(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
 def _apply(equation: Any, operands: Sequence[Any], num_lanes: int) -> Sequence[Any]:
     """One operation on operands of which some have lanes."""
     name, given = equation.primitive.name, equation.params
-    if name in _INNER:
-        inner = given[_INNER[name]]
+    if name in INNER:
+        inner = given[INNER[name]]
         return _evaluate(inner.jaxpr, inner.consts, operands, num_lanes)
     if name == "random_bits" and equation.invars[0].aval.shape == ():
         keys = whole(operands[0], num_lanes)
@@ -167,7 +167,7 @@ def _apply(equation: Any, operands: Sequence[Any], num_lanes: int) -> Sequence[A
     sizes = [math.prod(shape) for shape in shapes]
     is_whole = any(isinstance(one, Whole) for one in operands)
     if not is_whole and min(sizes) > 0 and max(sizes) <= _MANY:
-        found = _number_by_number(equation, [_parts(one) for one in operands], num_lanes)
+        found = number_by_number(equation, [_parts(one) for one in operands], num_lanes)
         if found is not None:
             return [_of_numbers(one.aval.shape, numbers) for one, numbers in zip(equation.outvars, found, strict=True)]
     changes = _one_axis_more(name, given, num_lanes)
@@ -177,7 +177,7 @@ def _apply(equation: Any, operands: Sequence[Any], num_lanes: int) -> Sequence[A
     arrays = [_stretched(whole(one, num_lanes), shape) for one in operands]
     found = equation.primitive.bind(*arrays, **(given | changes))
     # Only what takes numbers out of an array makes few of many.
-    form = _laned if name in _FOLDS or name in ("slice", "squeeze") else Whole
+    form = _laned if name in _FOLDS or name in ("slice", "squeeze", "unstack") else Whole
     return [form(one) for one in (found if equation.primitive.multiple_results else [found])]
 
 
@@ -230,7 +230,7 @@ def _by_vmap(equation: Any, operands: Sequence[Any], num_lanes: int) -> list[Any
 
 
 # Programs inside the program, and under which name they are kept.
-_INNER = {
+INNER = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
@@ -260,6 +260,7 @@ _ALONG_AXES = frozenset(
         "split",
         "squeeze",
         "stack",
+        "unstack",
     ]
 )
 _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
@@ -306,7 +307,7 @@ def _slices(given: dict[str, Any]) -> tuple[slice, ...]:
     return tuple(map(slice, given["start_indices"], given["limit_indices"], strides))
 
 
-def _number_by_number(equation: Any, operands: list[Parts], num_lanes: int) -> list[tuple[Any, ...]] | None:
+def number_by_number(equation: Any, operands: list[Parts], num_lanes: int) -> list[tuple[Any, ...]] | None:
     """The numbers of the results of an operation on a few numbers; nothing if there is no rule for it."""
     name, given = equation.primitive.name, equation.params
     cells = [one.grid() for one in operands]
@@ -314,6 +315,9 @@ def _number_by_number(equation: Any, operands: list[Parts], num_lanes: int) -> l
         return None
     if name in _MOVES:
         return [tuple(_MOVES[name](given, cells).ravel())]
+    if name == "unstack":
+        along = np.moveaxis(cells[0], given["axis"], 0)
+        return [tuple(along[place : place + 1].ravel()) for place in range(len(along))]
     if name in _FOLDS:
         axes = given["axes"]
         return [tuple(_folded(_FOLDS[name], cells[0], axes).ravel())]

@@ -1,6 +1,7 @@
 """Solvers of the natural-gradient step, batched: a matrix and a vector in, a direction and the proof of it out."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -113,7 +114,7 @@ def _searched(fisher: Matrix, gradient: Vector, radius: Number, guess: Number, m
         lowest = jnp.maximum(least, SMALLEST * multiplier) - multiplier
         rise = jnp.where(is_inside, 0.0, _rise(space, length, radius, lowest))
         weights = _tridiagonal(space, rise, _first(space, length))
-        vector = sum(weight[..., None] * one for weight, one in zip(weights, space.basis, strict=True))
+        vector = _dot([weight[..., None] for weight in weights], space.basis)
         error = _length(apply(vector) + rise[..., None] * vector - gradient)
         miss = jnp.abs(_length(vector) - radius) / radius * gradient_size
         is_met = is_inside | (jnp.maximum(error, miss) <= rounding_of(_length(vector), noise))
@@ -153,9 +154,9 @@ def _searched(fisher: Matrix, gradient: Vector, radius: Number, guess: Number, m
 class _Krylov(NamedTuple):
     """M = (F + multiplier)^-1 in the span of g, M g, M^2 g, ..: an orthonormal basis, and M in it, tridiagonal."""
 
-    basis: Sequence[Vector]
-    diagonal: Sequence[Number]
-    beside: Sequence[Number]
+    basis: list[Vector]
+    diagonal: list[Number]
+    beside: list[Number]
 
 
 SMALLEST = 1e-8
@@ -187,17 +188,20 @@ def _krylov(invert: Callable[[Vector], Vector], step: Vector, length: Number, si
 
 def _rise(space: _Krylov, length: Number, radius: Number, lowest: Number) -> Number:
     """Where the step as seen from a Krylov space has the length of the radius: Newton on 1/length, which is concave."""
-    highest = LARGEST / _or_one(sum(space.diagonal))
+    highest = LARGEST / _or_one(reduce(jnp.add, space.diagonal))
     rise = jnp.zeros_like(length)
     for _ in range(6):
         step = _tridiagonal(space, rise, _first(space, length))
         fall = _tridiagonal(space, rise, _times(space, step))
-        square = sum(part**2 for part in step)
-        drop = sum(one * other for one, other in zip(step, fall, strict=True))
+        square, drop = _dot(step, step), _dot(step, fall)
         # 1/length - 1/radius over its slope, drop / length^3.
         excess = square * (1 - jnp.sqrt(square) / radius)
         rise = jnp.clip(rise - excess / _or_one(drop), lowest, highest)
     return rise
+
+
+def _dot(ones: Sequence[Array], others: Sequence[Array]) -> Array:
+    return reduce(jnp.add, (one * other for one, other in zip(ones, others, strict=True)))
 
 
 def _first(space: _Krylov, length: Number) -> list[Number]:
@@ -209,8 +213,7 @@ def _times(space: _Krylov, vector: Sequence[Number]) -> list[Number]:
     above = [jnp.zeros_like(vector[0]), *(side * part for side, part in zip(space.beside, vector[:-1], strict=True))]
     below = [*(side * part for side, part in zip(space.beside, vector[1:], strict=True)), jnp.zeros_like(vector[0])]
     return [
-        main * part + one + other
-        for main, part, one, other in zip(space.diagonal, vector, above, below, strict=True)
+        main * part + one + other for main, part, one, other in zip(space.diagonal, vector, above, below, strict=True)
     ]
 
 
@@ -249,7 +252,9 @@ def _in_one_kernel(fisher: Matrix, gradient: Vector, radius: Number, guess: Numb
 
     arrays = padded(fisher.reshape(-1, size, size)), padded(gradient.reshape(-1, size))
     arrays = *arrays, radius.reshape(-1), guess.reshape(-1)
-    block_of = lambda array: pallas.BlockSpec((None, *array.shape[1:]), lambda index: (index, *[0] * (len(array.shape) - 1)))
+    block_of = lambda array: pallas.BlockSpec(
+        (None, *array.shape[1:]), lambda index: (index, *[0] * (len(array.shape) - 1))
+    )
     flags = jax.ShapeDtypeStruct(arrays[3].shape, jnp.int32)
     shapes = *(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (arrays[1], arrays[2], arrays[3])), flags
     direction, multiplier, residual, is_active = pallas.pallas_call(

@@ -206,6 +206,7 @@ ALONG = {
     "one number": lambda x: x[1, 0, 1],
     "split": lambda x: jnp.split(x, [1], axis=0),
     "squeeze": lambda x: jnp.squeeze(x[:, :1], 1),
+    "unstack": lambda x: jnp.stack([2 * y for y in x], axis=-1),
     "stack": lambda x: jnp.stack([x[0], x[1], -x[1]], axis=1),
     "transpose": lambda x: jnp.transpose(x, (2, 0, 1)),
     "dot_general": lambda x: x[0] @ x[1].T,
@@ -292,7 +293,7 @@ def names_in(jaxpr):
 
 
 # The names that this or that version of JAX gives to an operation it calls otherwise, or has none of.
-OF_OTHER_VERSIONS = {"expand_dims", "pjit", "closed_call"}
+OF_OTHER_VERSIONS = {"expand_dims", "pjit", "closed_call", "unstack"}
 
 
 def test_every_operation_that_has_a_rule_is_tried_above():
@@ -300,7 +301,7 @@ def test_every_operation_that_has_a_rule_is_tried_above():
     tried = set()
     for table, given_ in ((REALS, (numbers, numbers)), (WHOLES, (integers, integers)), (ALONG, (cube,))):
         tried |= set(names_in(jax.make_jaxpr(all_of(table))(*given_).jaxpr))
-    rules = {*lanes._INNER, *lanes._NUMBERWISE, *lanes._ALONG_AXES, *lanes._FOLDS, *lanes._MOVES}
+    rules = {*lanes.INNER, *lanes._NUMBERWISE, *lanes._ALONG_AXES, *lanes._FOLDS, *lanes._MOVES}
     assert rules - tried - OF_OTHER_VERSIONS == set()
 
 

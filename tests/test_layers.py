@@ -13,6 +13,7 @@ LAYERS = [
     ["arguments", "types", "intervals", "threads"],
     ["streams"],
     ["lanes"],
+    ["registers"],
     ["integer_programs"],
     ["problems"],
     ["features"],

@@ -6,10 +6,29 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from rampup import factors, solvers
 from rampup.solvers import in_ball, ridge_project
 
 solve = jax.jit(in_ball)
 SIZE, BATCH = 8, 1000
+
+
+def by_products(matrix, vector, radius):
+    """As a GPU solves for many features."""
+    numbers = jnp.full(len(vector), radius), jnp.zeros(len(vector))
+    return solvers._searched(matrix, vector, *numbers, solvers._Means(factors.by_products, True, 5))
+
+
+def in_one_kernel(matrix, vector, radius):
+    """As a GPU solves for few."""
+    return solvers._in_one_kernel(matrix, vector, jnp.full(len(vector), radius), jnp.zeros(len(vector)))
+
+
+WAYS = {
+    "substitution": (solve, BATCH),
+    "products": (jax.jit(by_products), BATCH),
+    "kernel": (jax.jit(in_one_kernel), 50),
+}
 
 
 def rotated(rng, curvature):
@@ -51,9 +70,11 @@ KINDS = list(kinds(np.random.default_rng(0)))
 
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 10.0, 1e6])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_thousand_directions_satisfy_the_optimality_conditions(kind, radius):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_thousand_directions_satisfy_the_optimality_conditions(kind, radius, way):
     matrices, vectors = kinds(np.random.default_rng(1))[kind]
-    found = solve(jnp.asarray(matrices), jnp.asarray(vectors), radius)
+    solves, count = WAYS[way]
+    found = solves(jnp.asarray(matrices[:count]), jnp.asarray(vectors[:count]), radius)
     length = np.linalg.norm(found.direction, axis=1)
     assert (length <= radius * (1 + 1e-12)).all()
     assert (found.residual <= 1e-9).all()

@@ -1,5 +1,6 @@
 """Algorithm 4: episodes that branch at a given step, to estimate the advantage of the action taken there."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from rampup import policy as policies
-from rampup.features import Features
+from rampup import registers, streams
+from rampup.features import Features, Polynomial
 from rampup.lanes import Whole, in_single_precision, is_laned, over_lanes, settled, some_lanes, whole
 from rampup.problems.base import Problem
 from rampup.types import Flag, Key, LogProbs, Observation, PolicyFn, Real, Theta
@@ -52,13 +54,39 @@ class Branches(NamedTuple):
     advantage: Float[Array, " lane"]
 
 
+class _Entropy(NamedTuple):
+    """What is paid for entropy, and for how much of it at most."""
+
+    price: Real
+    clip: Real
+
+
+class _Player(NamedTuple):
+    """What is the same in all lanes: the problem, who plays it, and what is paid for entropy."""
+
+    problem: Problem
+    theta: Theta
+    behaviour: Behaviour | None
+    entropy: _Entropy | None
+
+
 class _Dice(NamedTuple):
-    """All that chance decides about a lane, and where it branches."""
+    """All that chance decides about a lane."""
 
     instance: Any
     uniforms: Float[Array, " time"]
     branch_uniform: Real
     coin: Real
+
+
+class _Lane(NamedTuple):
+    """What is fixed of a lane before it is played."""
+
+    instance: Any
+    branch_uniform: Any
+    branch_step: Any
+    is_override: Any
+    """Whether it acts at its branch as after it."""
 
 
 class _Side(NamedTuple):
@@ -106,8 +134,10 @@ def branches(
         sampler_fn: pi_s as any policy, in place of the log-linear one of `behaviour`.
     """
     problem, theta, behaviour = in_single_precision((problem, theta, behaviour))
+    entropy = None
     if regularisation is not None:
-        regularisation, clip = (jnp.asarray(number, theta.dtype) for number in (regularisation, clip))
+        entropy = _Entropy(jnp.asarray(regularisation, theta.dtype), jnp.asarray(clip, theta.dtype))
+    player = _Player(problem, theta, behaviour, entropy)
     lane_key, step_key = jax.random.split(key)
     steps, stands_for = branch_steps(problem.horizon, num_branches or problem.horizon, step_key)
 
@@ -117,88 +147,171 @@ def branches(
         return _Dice(problem.draw(instance_key), uniforms, *jax.random.uniform(branch_key, (2,), theta.dtype))
 
     total = len(steps) * num_lanes
-    dice = over_lanes(throw, total, Whole(jax.random.split(lane_key, total)))
-    uniforms = whole(dice.uniforms, total)
-    lane_steps = Whole(jnp.repeat(steps, num_lanes))
-    is_on_cpu = jax.default_backend() == "cpu"
+    play = _play_in_kernel if _fits_a_kernel(player, features, sampler_fn) else _play_in_step
+    filled = total if play is _play_in_step else registers.filled(total)
+    dice = over_lanes(throw, filled, Whole(jax.random.split(lane_key, filled)))
+    coin = whole(dice.coin, filled)[:total]
 
-    def look(instance, state) -> _Look:
-        """What a lane is about to act on."""
-        observation = problem.observe(instance, state)
-        variables = problem.variables(observation)
-        logits_of = lambda theta: policies.logits(features, theta, variables, problem.shared_variables)
-        own = logits_of(theta)
-        if behaviour is None:
-            return _Look(own, own)
-        if sampler_fn is not None:
-            # A policy from elsewhere sees what it would see in any other episode.
-            return _Look(own, sampler_fn(observation.astype(float)).astype(theta.dtype))
-        return _Look(own, logits_of(behaviour.theta))
-
-    def advance(instance, branch_uniform, branch_step, is_override, step, uniform, side, looked):
-        """Take one lane one step further."""
-        own = policies.shares(looked.own)
-        before, at = own, own
-        if behaviour is not None:
-            before = _either(behaviour.is_fixed, policies.shares(looked.sampler), own)
-            at = _either(behaviour.is_fixed, _equal_shares(own), own)
-        candidate = policies.choose_by(at, branch_uniform)
-        is_before, takes_candidate = step < branch_step, (step == branch_step) & ~is_override
-        action = policies.choose_by(_either(is_before, before, own), uniform)
-        state, reward, goes_on = problem.step(instance, side.state, jnp.where(takes_candidate, candidate, action))
-        gain = reward.astype(theta.dtype)
-        if regularisation is not None:
-            log_probs = policies.log_shares(looked.own)
-            surprise = jnp.minimum(-policies.of_action(log_probs, candidate), clip)
-            entropy = -jnp.sum(own.probs * log_probs)
-            gain = gain + regularisation * jnp.where(takes_candidate, surprise, entropy)
-        earned = side.earned + jnp.where(side.is_alive & ~is_before, gain, 0.0)
-        seen = _Seen(problem.observe(instance, side.state), candidate, side.is_alive)
-        # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
-        return (_Side(state, side.is_alive & goes_on, earned), look(instance, state)), seen
-
-    def play(is_override: Bool[Array, " lane"]) -> tuple[_Seen, Float[Array, " lane"]]:
+    def played(is_override: Bool[Array, " lane"]) -> tuple[_Seen, Float[Array, " lane"]]:
         """Play every lane to its end: what it met at its branch, and what it earned from there on."""
+        return play(player, features, sampler_fn, dice, steps, is_override, num_lanes)
 
-        def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]) -> tuple[tuple[_Side, _Look], _Seen]:
-            at = dice.instance, dice.branch_uniform, lane_steps, Whole(is_override), step, Whole(uniform)
-            return over_lanes(advance, total, *at, *carried)
-
-        def decide(carry, at: tuple[Int[Array, ""], Int[Array, ""], Flag, Float[Array, " lane"]]):
-            carried, recorded = carry
-            step, block, is_branch, uniform = at
-            carried, seen = take(carried, step, uniform)
-            if is_on_cpu:
-                return (carried, _recorded_block(recorded, seen, block * num_lanes, is_branch, num_lanes)), None
-            return (carried, _recorded(recorded, seen, lane_steps.array == step)), None
-
-        side = _Side(
-            over_lanes(problem.init, total, dice.instance),
-            Whole(jnp.ones(total, bool)),
-            Whole(jnp.zeros(total, theta.dtype)),
-        )
-        first = steps[0], uniforms[0]
-        opening = side, over_lanes(look, total, dice.instance, side.state)
-        opening = settled(lambda carried: take(carried, *first)[0], opening, total)
-        shapes = jax.eval_shape(lambda carried: _whole(take(carried, *first)[1], total), opening)
-        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        clock = jnp.arange(problem.horizon, dtype=steps.dtype)
-        blocks = jnp.minimum(jnp.searchsorted(steps, clock), len(steps) - 1).astype(steps.dtype)
-        at = clock, blocks, steps[blocks] == clock, uniforms
-        (((side, _), seen), _) = jax.lax.scan(decide, (opening, blank), at, unroll=_unroll(problem, features))
-        return seen, whole(side.earned, total)
-
-    coin = whole(dice.coin, total)
     if is_paired:
-        seen, for_action = play(jnp.zeros_like(coin, bool))
-        advantage = for_action - play(jnp.ones_like(coin, bool))[1]
+        seen, for_action = played(jnp.zeros_like(coin, bool))
+        advantage = for_action - played(jnp.ones_like(coin, bool))[1]
     else:
         # The coin of Algorithm 4 decides which side is played, with weight 2; a pair plays both, with weight 1.
-        seen, earned = play(coin < 0.5)
+        seen, earned = played(coin < 0.5)
         advantage = jnp.where(coin < 0.5, -2 * earned, 2 * earned)
     weight = jnp.where(seen.is_alive, jnp.repeat(stands_for, num_lanes), 0.0)
     observation = jnp.where(seen.is_alive, seen.observation, 0.0)
     return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
+
+
+def _look(player: _Player, features: Features, sampler_fn: PolicyFn | None, instance: Any, state: Any) -> _Look:
+    """What a lane is about to act on."""
+    problem, theta, behaviour = player.problem, player.theta, player.behaviour
+    observation = problem.observe(instance, state)
+    variables = problem.variables(observation)
+    logits_of = lambda theta: policies.logits(features, theta, variables, problem.shared_variables)
+    own = logits_of(theta)
+    if behaviour is None:
+        return _Look(own, own)
+    if sampler_fn is not None:
+        # A policy from elsewhere sees what it would see in any other episode.
+        return _Look(own, sampler_fn(observation.astype(float)).astype(theta.dtype))
+    return _Look(own, logits_of(behaviour.theta))
+
+
+def _advance(
+    player: _Player,
+    features: Features,
+    sampler_fn: PolicyFn | None,
+    lane: _Lane,
+    step: Int[Array, ""],
+    uniform: Real,
+    side: _Side,
+    looked: _Look,
+) -> tuple[tuple[_Side, _Look], _Seen]:
+    """Take one lane one step further; and what it sees and would do if it branched here."""
+    problem, behaviour = player.problem, player.behaviour
+    own = policies.shares(looked.own)
+    before, at = own, own
+    if behaviour is not None:
+        before = _either(behaviour.is_fixed, policies.shares(looked.sampler), own)
+        at = _either(behaviour.is_fixed, _equal_shares(own), own)
+    candidate = policies.choose_by(at, lane.branch_uniform)
+    is_before, takes_candidate = step < lane.branch_step, (step == lane.branch_step) & ~lane.is_override
+    action = policies.choose_by(_either(is_before, before, own), uniform)
+    state, reward, goes_on = problem.step(lane.instance, side.state, jnp.where(takes_candidate, candidate, action))
+    gain = reward.astype(player.theta.dtype)
+    if player.entropy is not None:
+        log_probs = policies.log_shares(looked.own)
+        surprise = jnp.minimum(-policies.of_action(log_probs, candidate), player.entropy.clip)
+        mean = -jnp.sum(own.probs * log_probs)
+        gain = gain + player.entropy.price * jnp.where(takes_candidate, surprise, mean)
+    earned = side.earned + jnp.where(side.is_alive & ~is_before, gain, 0.0)
+    seen = _Seen(problem.observe(lane.instance, side.state), candidate, side.is_alive)
+    # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
+    looked = _look(player, features, sampler_fn, lane.instance, state)
+    return (_Side(state, side.is_alive & goes_on, earned), looked), seen
+
+
+def _play_in_step(
+    player: _Player,
+    features: Features,
+    sampler_fn: PolicyFn | None,
+    dice: _Dice,
+    steps: Int[Array, " branch"],
+    is_override: Bool[Array, " lane"],
+    num_lanes: int,
+) -> tuple[_Seen, Float[Array, " lane"]]:
+    """All lanes side by side, a step of all of them at a time."""
+    problem, total = player.problem, len(is_override)
+    uniforms = whole(dice.uniforms, total)
+    lane_steps = jnp.repeat(steps, num_lanes)
+    lane = _Lane(dice.instance, dice.branch_uniform, Whole(lane_steps), Whole(is_override))
+
+    def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]) -> tuple[tuple[_Side, _Look], _Seen]:
+        advance = partial(_advance, player, features, sampler_fn)
+        return over_lanes(advance, total, lane, step, Whole(uniform), *carried)
+
+    def decide(carry, at: tuple[Int[Array, ""], Int[Array, ""], Flag, Float[Array, " lane"]]):
+        carried, recorded = carry
+        step, block, is_branch, uniform = at
+        carried, seen = take(carried, step, uniform)
+        if jax.default_backend() == "cpu":
+            return (carried, _recorded_block(recorded, seen, block * num_lanes, is_branch, num_lanes)), None
+        return (carried, _recorded(recorded, seen, lane_steps == step)), None
+
+    side = _Side(
+        over_lanes(problem.init, total, dice.instance),
+        Whole(jnp.ones(total, bool)),
+        Whole(jnp.zeros(total, player.theta.dtype)),
+    )
+    first = steps[0], uniforms[0]
+    looks = partial(_look, player, features, sampler_fn)
+    opening = side, over_lanes(looks, total, dice.instance, side.state)
+    opening = settled(lambda carried: take(carried, *first)[0], opening, total)
+    shapes = jax.eval_shape(lambda carried: _whole(take(carried, *first)[1], total), opening)
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    clock = jnp.arange(problem.horizon, dtype=steps.dtype)
+    blocks = jnp.minimum(jnp.searchsorted(steps, clock), len(steps) - 1).astype(steps.dtype)
+    at = clock, blocks, steps[blocks] == clock, uniforms
+    (((side, _), seen), _) = jax.lax.scan(decide, (opening, blank), at, unroll=_unroll(problem, features))
+    return seen, whole(side.earned, total)
+
+
+def _fits_a_kernel(player: _Player, features: Features, sampler_fn: PolicyFn | None) -> bool:
+    """Whether episodes are played in registers: where that is faster, and there is a rule for all they do."""
+    if jax.default_backend() == "cpu" or not isinstance(features, Polynomial) or sampler_fn is not None:
+        return False
+    instance = jax.eval_shape(player.problem.draw, streams.key(0))
+    number, flag = (jax.ShapeDtypeStruct((), dtype) for dtype in (player.theta.dtype, jnp.bool_))
+    uniforms = jax.ShapeDtypeStruct((player.problem.horizon,), player.theta.dtype)
+    lane = _Lane(instance, number, jax.ShapeDtypeStruct((), jnp.int32), flag)
+    return _loop(features).has_rules(player, (lane, uniforms))
+
+
+def _loop(features: Features) -> registers.Loop:
+    """A lane from its beginning to its end."""
+
+    def begin(player: _Player, given: tuple[_Lane, Float[Array, " time"]]):
+        lane, uniforms = given
+        side = _Side(player.problem.init(lane.instance), jnp.ones((), bool), jnp.zeros((), uniforms.dtype))
+        observation = player.problem.observe(lane.instance, side.state)
+        seen = _Seen(jnp.zeros_like(observation), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        return side, _look(player, features, None, lane.instance, side.state), seen
+
+    def advance(player: _Player, given: tuple[_Lane, Float[Array, " time"]], step: Int[Array, ""], carried):
+        lane, uniforms = given
+        side, looked, recorded = carried
+        (side, looked), seen = _advance(player, features, None, lane, step, uniforms[step], side, looked)
+        is_now = step == lane.branch_step
+        return side, looked, jax.tree.map(lambda new, old: jnp.where(is_now, new, old), seen, recorded)
+
+    return registers.Loop(begin, advance)
+
+
+def _play_in_kernel(
+    player: _Player,
+    features: Features,
+    sampler_fn: PolicyFn | None,
+    dice: _Dice,
+    steps: Int[Array, " branch"],
+    is_override: Bool[Array, " lane"],
+    num_lanes: int,
+) -> tuple[_Seen, Float[Array, " lane"]]:
+    """The same, a few lanes to their end at a time."""
+    total = len(is_override)
+    filled = registers.filled(total)
+    extra = (0, filled - total)
+    thrown = jax.tree.map(lambda leaf: whole(leaf, filled), dice, is_leaf=is_laned)
+    branch_step = jnp.pad(jnp.repeat(steps, num_lanes), extra)
+    lanes = _Lane(thrown.instance, thrown.branch_uniform, branch_step, jnp.pad(is_override, extra))
+    side, _, seen = _loop(features).play(player.problem.horizon, player, (lanes, thrown.uniforms))
+    cut = lambda leaf: leaf.array[..., :total]
+    return jax.tree.map(cut, seen, is_leaf=is_laned), cut(side.earned)
 
 
 def _unroll(problem: Problem, features: Features) -> int:

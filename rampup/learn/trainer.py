@@ -313,24 +313,31 @@ def batch_of(group: list[_Live], settings: Settings) -> Batch:
     padded = group + [group[0]] * (size - len(group))
     is_fixed = np.array([one.stage.sampler != "on_policy" for one in padded])
     weights = np.array([float(one.stage.regularisation) for one in padded])
-    hyper = Hyper(
-        learning_rate=np.array([_number(one, settings, "learning_rate") for one in padded]),
-        regularisation=weights if weights.any() else None,
-        radius=np.array([_number(one, settings, "radius") for one in padded]),
-        clip=np.full(size, float(settings.clip)),
+    # All at once: each array handed over by itself takes as long.
+    sent = jax.device_put(
+        {
+            "learning_rate": np.array([_number(one, settings, "learning_rate") for one in padded]),
+            "regularisation": weights if weights.any() else None,
+            "radius": np.array([_number(one, settings, "radius") for one in padded]),
+            "clip": np.full(size, float(settings.clip)),
+            "is_fixed": is_fixed,
+            "sampler_theta": np.stack([one.sampler_theta for one in padded]),
+            "theta": np.stack([one.theta for one in padded]),
+            "multiplier": np.array([one.multiplier for one in padded]),
+            "iteration": np.array([one.iteration for one in padded]),
+            "is_broken": np.zeros(size, bool),
+            "seed": np.array([one.run.seed for one in padded]),
+            # Counted from the end, so that schemes with one seed meet the same instances in their final phase.
+            "stage": np.array([len(one.run.stages) - 1 - one.stage_index for one in padded]),
+        }
     )
-    behaviour = Behaviour(is_fixed, np.stack([one.sampler_theta for one in padded])) if is_fixed.any() else None
-    state = NPGState(
-        np.stack([one.theta for one in padded]),
-        np.array([one.multiplier for one in padded]),
-        np.array([one.iteration for one in padded]),
-        np.zeros(size, bool),
+    return Batch(
+        Hyper(*(sent[name] for name in Hyper._fields)),
+        Behaviour(sent["is_fixed"], sent["sampler_theta"]) if is_fixed.any() else None,
+        group[0].sampler_fn,
+        _stage_keys(sent["seed"], sent["stage"]),
+        NPGState(*(sent[name] for name in NPGState._fields)),
     )
-    # Stages are counted from the end, so that schemes with one seed meet the same instances in their final phase.
-    stages = np.array([len(one.run.stages) - 1 - one.stage_index for one in padded])
-    keys = _stage_keys(np.array([one.run.seed for one in padded]), stages)
-    hyper, behaviour, state = jax.device_put((hyper, behaviour, state))
-    return Batch(hyper, behaviour, group[0].sampler_fn, keys, state)
 
 
 @jax.jit

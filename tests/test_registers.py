@@ -1,0 +1,86 @@
+"""Episodes played in a kernel against the same episodes played side by side."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rampup
+from rampup import registers, streams
+from rampup.learn import sampler
+from rampup.learn.sampler import Behaviour, branches
+
+PROBLEMS = {
+    "bcp": ({"n": 9}, "monomial:4"),
+    "okd": ({"n": 6, "B": 1.0, "V": 1.2, "sizes": {"kind": "random_histogram", "seed": 1}}, "legendre:2"),
+    "adw": ({"n": 3, "m": 4, "V": 1.5}, "monomial:2"),
+}
+
+
+def both_ways(monkeypatch, name, **settings):
+    parameters, spec = PROBLEMS[name]
+    problem = rampup.make(name, **parameters)
+    features = rampup.as_features(spec, problem)
+    theta = jax.random.normal(jax.random.key(1), (features.size,))
+    behaviour = settings.pop("behaviour", False) and Behaviour(jnp.asarray(True), theta / 2)
+    given = {"num_lanes": 70, "regularisation": None, "clip": 3.0} | settings
+
+    def play():
+        return jax.jit(lambda theta: branches(problem, features, theta, behaviour or None, streams.key(2), **given))(
+            theta
+        )
+
+    side_by_side = play()
+    monkeypatch.setattr(sampler, "_fits_a_kernel", lambda *_: True)
+    return side_by_side, play()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"behaviour": True, "regularisation": 0.1},
+        {"is_paired": True, "num_branches": 3},
+    ],
+    ids=["plain", "fixed sampler and entropy", "pairs at few steps"],
+)
+def test_a_kernel_plays_the_same_episodes(monkeypatch, name, settings):
+    for one, other in zip(*both_ways(monkeypatch, name, **settings), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_runs_in_one_batch_are_played_by_one_kernel():
+    loop = registers.Loop(
+        lambda rate, lane: lane, lambda rate, lane, step, carried: carried * rate + step.astype(float)
+    )
+    rates = jnp.asarray([0.5, 2.0])
+    lanes = jnp.arange(2.0 * registers.BLOCK).reshape(2, registers.BLOCK)
+    found = jax.vmap(lambda rate, lanes: loop.play(3, rate, lanes).array)(rates, lanes)
+    wanted = lanes
+    for step in range(3):
+        wanted = wanted * rates[:, None] + step
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_a_look_up_of_its_own_in_every_lane_has_no_rule():
+    table = jnp.arange(5.0)
+    by_lane = registers.Loop(lambda table, lane: lane * 0.0, lambda table, lane, step, carried: table[lane.astype(int)])
+    by_clock = registers.Loop(lambda table, lane: lane, lambda table, lane, step, carried: carried + table[step])
+    lane = jax.ShapeDtypeStruct((), float)
+    assert not by_lane.has_rules(table, lane)
+    assert by_clock.has_rules(table, lane)
+    found = by_clock.play(7, table, jnp.zeros(registers.BLOCK)).array
+    # The clock runs past the end of the table, where JAX reads its last number.
+    np.testing.assert_allclose(found, np.full(registers.BLOCK, 0 + 1 + 2 + 3 + 4 + 4 + 4))
+
+
+def test_a_sort_has_no_rule_and_is_played_side_by_side():
+    loop = registers.Loop(lambda _, lane: lane, lambda _, lane, step, carried: jnp.sort(carried))
+    assert not loop.has_rules(jnp.zeros(()), jax.ShapeDtypeStruct((3,), float))
+
+
+def test_lanes_are_filled_up_to_whole_blocks():
+    assert registers.filled(1) == registers.BLOCK
+    assert registers.filled(registers.BLOCK) == registers.BLOCK
+    assert registers.filled(registers.BLOCK + 1) == 2 * registers.BLOCK
