@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import equinox as eqx
@@ -99,10 +99,29 @@ class Polynomial(Features):
         self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
     ) -> Float[Array, " product"]:
         """The sums of w times each product of basis polynomials, as one product of two matrices."""
+        if len(weights) > ROWS_AT_ONCE:
+            return _in_pieces(partial(self._moments, lengths=lengths), weights, variables, math.prod(lengths))
         powers = [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
         half = len(powers) // 2
         fast, slow = (reduce(_all_products, part, weights[None, :] ** 0) for part in (powers[:half], powers[half:]))
         return (slow @ (weights[None, :] * fast).T).ravel()
+
+
+ROWS_AT_ONCE = 2**16
+"""So many rows are summed over in one product: their powers take a few hundred numbers each."""
+
+
+def _in_pieces(
+    sums_of: Callable[[Array, Array], Array], weights: Float[Array, " row"], variables: Rows, length: int
+) -> Float[Array, " product"]:
+    """Sums over rows, a piece at a time; the last is filled up with rows of no weight."""
+    extra = -len(weights) % ROWS_AT_ONCE
+    pieces = (
+        jnp.pad(weights, (0, extra)).reshape(-1, ROWS_AT_ONCE),
+        jnp.pad(variables, ((0, extra), (0, 0))).reshape(-1, ROWS_AT_ONCE, variables.shape[1]),
+    )
+    add = lambda total, piece: (total + sums_of(*piece), None)
+    return jax.lax.scan(add, jnp.zeros(length, weights.dtype), pieces)[0]
 
 
 def _all_products(products: Float[Array, "product row"], powers: Float[Array, "degree row"]) -> Array:

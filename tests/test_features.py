@@ -78,6 +78,17 @@ def test_sums_over_polynomial_rows_are_the_dense_ones(basis, dtype, degrees, see
     assert_sums_are_dense(Polynomial(degrees, basis), weights, variables, 20 * sum(degrees) + ROWS)
 
 
+def test_sums_over_many_rows_are_taken_in_pieces(monkeypatch):
+    features = Polynomial((3, 2), "legendre")
+    rng = np.random.default_rng(5)
+    weights, variables = jnp.asarray(rng.random(100)), jnp.asarray(rng.random((100, 2)))
+    at_once = features.gram(weights, variables), features.combination(weights, variables)
+    monkeypatch.setattr("rampup.features.ROWS_AT_ONCE", 32)
+    in_pieces = features.gram(weights, variables), features.combination(weights, variables)
+    for one, other in zip(at_once, in_pieces, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 @given(COUNTS, seeds)
 @settings(max_examples=15)
 def test_sums_over_rows_of_a_table_are_the_dense_ones(counts, seed):

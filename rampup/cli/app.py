@@ -32,6 +32,11 @@ def main() -> None:
         sys.stdout = None
         sys.exit(0)
     except Exception as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            _fail(
+                "there is not enough memory for this: take fewer lanes (trainer.num_lanes, --lanes), fewer branch "
+                "steps (trainer.steps_per_iteration), fewer episodes (trainer.effort.episodes) or a smaller problem."
+            )
         # Typer's own errors (an unknown option, a missing value) say what is wrong through this method.
         say = getattr(error, "format_message", None)
         if say is None:
