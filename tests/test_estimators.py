@@ -264,7 +264,10 @@ def test_a_pair_is_less_noisy_than_two_coins():
 
 
 @pytest.mark.slow
-def test_sampled_inspections_are_unbiased():
+@pytest.mark.parametrize("steps_seen", [500, 2])
+def test_sampled_inspections_are_unbiased(monkeypatch, steps_seen):
+    # Also where only some states of an episode are looked at.
+    monkeypatch.setattr(inspection, "STEPS_SEEN", steps_seen)
     problem, features, theta, sampler_theta, (target, _) = random_finite_problem(7, 3)
     reference_fn = lambda observation: target[observation[0].astype(int)]
     direction = jnp.arange(5.0) / 5
@@ -290,7 +293,7 @@ def test_sampled_inspections_are_unbiased():
         many = inspection.Effort(episodes=40_000)
         condition = inspections(jax.random.split(jax.random.key(9), 1), *at, many)
         assert abs(condition.ln_kappa[0] - exact.ln_kappa) <= 5 * condition.ln_kappa_error[0]
-        assert condition.ln_kappa_error[0] < 0.1
+        assert condition.ln_kappa_error[0] < (0.1 if steps_seen == 500 else 0.3)
         assert condition.kappa_rank[0] == 5
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from rampup import kappa
 from rampup import policy as policies
@@ -17,7 +17,7 @@ from rampup.learn.estimators import sampling_measure
 from rampup.learn.sampler import Behaviour, branch_log_probs, roll_in_log_probs
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
-from rampup.types import Key, LogProbs, Observation, PolicyFn, Real, Theta
+from rampup.types import Key, Keys, LogProbs, Observation, PolicyFn, Real, Theta
 
 
 class Inspection(NamedTuple):
@@ -45,8 +45,13 @@ class Effort(NamedTuple):
 
     episodes: int = 1024
     groups: int = 8
-    """The bootstrap draws groups of episodes, not single ones."""
+    """The bootstrap draws groups of episodes, not single ones; what does not fill a group is not played."""
     replicates: int = 16
+
+    @property
+    def played(self) -> int:
+        """How many episodes fill groups."""
+        return self.episodes // self.groups * self.groups
 
 
 def exact(
@@ -115,23 +120,31 @@ def sampled(
         own = own_fn(observation)
         return own if behaviour is None else branch_log_probs(problem, behaviour, own)
 
-    play_key, bootstrap_key = jax.random.split(key)
-    keys = jax.random.split(play_key, effort.episodes)
-    own, reference = (play_many(problem, by, keys) for by in (own_fn, reference_fn))
-    rolled_in = own if behaviour is None else play_many(problem, roll_in_fn, keys)
-    states = (reference, reference_fn), (rolled_in, branch_fn)
-    condition, spread = _kappa(problem, features, theta, states, bootstrap_key, effort)
+    def of_group(keys: Keys) -> _Group:
+        own, reference = (play_many(problem, by, keys) for by in (own_fn, reference_fn))
+        rolled_in = own if behaviour is None else play_many(problem, roll_in_fn, keys)
+        own_states, wanted, seen = (_states(problem, played, keys[0]) for played in (own, reference, rolled_in))
+        acting = (wanted, reference_fn), (seen, branch_fn)
+        return _Group(
+            returns=jnp.sum(own.rewards, axis=1),
+            reference_returns=jnp.sum(reference.rewards, axis=1),
+            entropy=_mean_entropy(own_states, own_fn),
+            against=_against_reference(problem, features, theta, wanted, reference_fn),
+            fishers=jnp.stack([_fisher(problem, features, theta, *one) for one in acting]),
+        )
 
-    returns = jnp.sum(own.rewards, axis=1)
-    reference_value = jnp.mean(jnp.sum(reference.rewards, axis=1))
-    bonus = regularisation * _mean_per_episode(own, lambda seen: policies.entropy(own_fn(seen)))
-    pull, divergence, shift = _against_reference(problem, features, theta, reference, reference_fn)
+    play_key, bootstrap_key = jax.random.split(key)
+    groups = for_each(of_group, _in_groups(play_key, effort))
+    condition, spread = _kappa(groups.fishers, bootstrap_key, effort)
+    returns, reference_value = groups.returns.ravel(), jnp.mean(groups.reference_returns)
+    bonus = regularisation * jnp.mean(groups.entropy)
+    pull, divergence, shift = (jnp.mean(part, axis=0) for part in groups.against)
     # By the performance difference lemma the sum of A under d* is a difference of values, which needs no branching:
     # V* - lambda E ln pi_t(a|s) - V^{t,lambda}.
     advantage = reference_value - regularisation * pull - (jnp.mean(returns) + bonus)
     return Inspection(
         value=jnp.mean(returns),
-        value_error=jnp.std(returns) / jnp.sqrt(effort.episodes - 1.0),
+        value_error=jnp.std(returns) / jnp.sqrt(len(returns) - 1.0),
         reference_value=reference_value,
         potential=divergence,
         fitting_error=advantage - direction @ shift,
@@ -142,6 +155,23 @@ def sampled(
         excess_risk=jnp.full((), jnp.nan),
         transfer_error=jnp.full((), jnp.nan),
     )
+
+
+class _Group(NamedTuple):
+    """What a group of episodes comes to: one is played after another where all at once would not fit."""
+
+    returns: Float[Array, " episode"]
+    reference_returns: Float[Array, " episode"]
+    entropy: Real
+    against: tuple[Real, Real, Theta]
+    """Means over its episodes, of what `_against_reference` says."""
+    fishers: Float[Array, "2 feat feat"]
+    """Of the reference and of the sampler."""
+
+
+def _in_groups(key: Key, effort: Effort) -> Array:
+    """A key for each episode; what does not fill a group is left out."""
+    return jax.random.split(key, (effort.groups, effort.played // effort.groups))
 
 
 def sampled_kappa(
@@ -156,20 +186,50 @@ def sampled_kappa(
     effort: Effort,
 ) -> tuple[kappa.Kappa, Real]:
     """Kappa at theta of who rolls in by one policy and then acts by another, and its bootstrap standard deviation."""
+
+    def of_group(keys: Keys) -> Float[Array, "2 feat feat"]:
+        seen = (_states(problem, play_many(problem, by, keys), keys[0]) for by in (reference_fn, roll_in_fn))
+        acting = zip(seen, (reference_fn, branch_fn), strict=True)
+        return jnp.stack([_fisher(problem, features, theta, *one) for one in acting])
+
     play_key, bootstrap_key = jax.random.split(key)
-    keys = jax.random.split(play_key, effort.episodes)
-    wanted, seen = (play_many(problem, by, keys) for by in (reference_fn, roll_in_fn))
-    return _kappa(problem, features, theta, ((wanted, reference_fn), (seen, branch_fn)), bootstrap_key, effort)
+    return _kappa(for_each(of_group, _in_groups(play_key, effort)), bootstrap_key, effort)
 
 
-def _mean_per_episode(episode: Episode, quantity_fn) -> Array:
-    """Mean over episodes of the sum over live steps of a function of the observation."""
-    each = jax.vmap(jax.vmap(quantity_fn))(episode.observations)
-    alive = episode.is_alive.reshape(episode.is_alive.shape + (1,) * (each.ndim - 2))
-    return jnp.sum(jnp.where(alive, each, 0.0), axis=(0, 1)) / len(episode.is_alive)
+STEPS_SEEN = 500
 
 
-def _against_reference(problem, features, theta, episode, reference_fn):
+class _States(NamedTuple):
+    """The states of some episodes; of long ones only some, at equal distances, each of which stands for `stride`."""
+
+    observations: Float[Array, "episode time obs"]
+    is_alive: Bool[Array, "episode time"]
+    stride: int
+
+
+def _states(problem: Problem, episodes: Episode, key: Key) -> _States:
+    """At most `STEPS_SEEN` states of every episode, from a random one of the first on."""
+    stride = -(-problem.horizon // STEPS_SEEN)
+    if stride == 1:
+        return _States(episodes.observations, episodes.is_alive, stride)
+    times = jax.random.randint(key, (), 0, stride) + stride * jnp.arange(-(-problem.horizon // stride))
+    # Behind the last step nothing is alive.
+    return _States(
+        jnp.take(episodes.observations, times, axis=1, mode="clip"),
+        jnp.take(episodes.is_alive, times, axis=1, mode="fill", fill_value=False),
+        stride,
+    )
+
+
+def _mean_entropy(seen: _States, policy_fn: PolicyFn) -> Real:
+    """Mean over episodes of the sum over live steps of the entropy of a policy."""
+    entropies = jax.vmap(jax.vmap(lambda observation: policies.entropy(policy_fn(observation))))(seen.observations)
+    return seen.stride * jnp.sum(jnp.where(seen.is_alive, entropies, 0.0)) / len(seen.is_alive)
+
+
+def _against_reference(
+    problem: Problem, features: Features, theta: Theta, seen: _States, reference_fn: PolicyFn
+) -> tuple[Real, Real, Theta]:
     """Under d*: the mean sums of ln pi_t(a|s), of the divergence from the reference, and of the score."""
 
     def of_state(observation, is_alive):
@@ -180,16 +240,17 @@ def _against_reference(problem, features, theta, episode, reference_fn):
         numbers = pull, -policies.entropy(wanted) - pull, (probs - jnp.exp(own))[-len(variables) :]
         return *(jnp.where(is_alive, number, 0.0) for number in numbers), variables
 
-    pulls, divergences, surplus, variables = jax.vmap(jax.vmap(of_state))(episode.observations, episode.is_alive)
-    count = len(episode.is_alive)
+    pulls, divergences, surplus, variables = jax.vmap(jax.vmap(of_state))(seen.observations, seen.is_alive)
+    # Each state stands for some, and the mean is over episodes.
+    count = len(seen.is_alive) / seen.stride
     shift = features.combination(surplus.ravel() / count, variables.reshape(-1, variables.shape[-1]))
     return jnp.sum(pulls) / count, jnp.sum(divergences) / count, shift
 
 
-def _fishers(
-    problem: Problem, features: Features, theta: Theta, episodes: Episode, action_fn: PolicyFn, groups: int
-) -> Float[Array, "group feat feat"]:
-    """The Fisher matrix of each group of episodes, actions averaged exactly, in a well-conditioned basis."""
+def _fisher(
+    problem: Problem, features: Features, theta: Theta, seen: _States, action_fn: PolicyFn
+) -> Float[Array, "feat feat"]:
+    """The Fisher matrix of some states, actions averaged exactly, in a well-conditioned basis."""
     # Kappa depends only on the span of the features.
     basis = better_conditioned(features)
 
@@ -204,33 +265,19 @@ def _fishers(
         scores = rows - jnp.sum(own[:, None] * rows, axis=0)[None, :]
         return jnp.where(is_alive, probs, 0.0), scores
 
-    def of_group(observations, is_alive):
-        weights, rows = jax.vmap(weights_of)(observations, is_alive)
-        if rows.ndim == 2:
-            return basis.gram(weights, rows)
-        rows = rows.reshape(-1, basis.size)
-        return (weights.ravel()[:, None] * rows).T @ rows
-
-    # What does not fill a group is left out.
-    kept = len(episodes.is_alive) // groups * groups
-    parts = (part[:kept].reshape(groups, -1, *part.shape[2:]) for part in (episodes.observations, episodes.is_alive))
-    return jax.vmap(of_group)(*parts)
+    weights, rows = jax.vmap(jax.vmap(weights_of))(seen.observations, seen.is_alive)
+    weights, rows = seen.stride * weights, rows.reshape(-1, rows.shape[-1])
+    if weights.ndim == 2:
+        return basis.gram(weights.ravel(), rows)
+    return (weights.ravel()[:, None] * rows).T @ rows
 
 
-def _kappa(
-    problem: Problem,
-    features: Features,
-    theta: Theta,
-    played: tuple[tuple[Episode, PolicyFn], tuple[Episode, PolicyFn]],
-    key: Key,
-    effort: Effort,
-) -> tuple[kappa.Kappa, Real]:
-    """Kappa from episodes and how one acts in their states, target first, and its standard deviation by bootstrap."""
-    fishers = jnp.stack([_fishers(problem, features, theta, *one, effort.groups) for one in played])
+def _kappa(fishers: Float[Array, "group 2 feat feat"], key: Key, effort: Effort) -> tuple[kappa.Kappa, Real]:
+    """Kappa from the Fisher matrices of groups of episodes, and its standard deviation by bootstrap."""
     draws = jax.random.randint(key, (effort.replicates, 2, effort.groups), 0, effort.groups)
     redrawn = jax.vmap(jax.vmap(lambda drawn: jnp.bincount(drawn, length=effort.groups)))(draws)
     counts = jnp.concatenate([jnp.ones((1, 2, effort.groups)), redrawn.astype(float)])
-    sums = jnp.einsum("rsg,sgij->rsij", counts, fishers)
+    sums = jnp.einsum("rsg,gsij->rsij", counts, fishers)
     conditions = for_each(kappa.of_grams, sums[:, 0], sums[:, 1])
     condition = jax.tree.map(lambda leaf: leaf[0], conditions)
     spread = jnp.where(jnp.all(jnp.isfinite(conditions.ln)), jnp.std(conditions.ln[1:]), jnp.inf)

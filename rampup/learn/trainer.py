@@ -72,6 +72,7 @@ class Settings:
         arguments.integer("record_every", self.record_every, least=1)
         for name, number in self.effort._asdict().items():
             arguments.integer(name, number, least=2)
+        arguments.integer("episodes", self.effort.episodes, least=self.effort.groups)
 
 
 @dataclass
@@ -429,7 +430,7 @@ def _value_interval(one: _Live, settings: Settings, seen: Inspection) -> list[fl
     value, error = float(seen.value), float(seen.value_error)
     if isinstance(one.stage.problem, BCP):
         return [value, value]
-    return intervals.of_returns(value, error, settings.effort.episodes)
+    return intervals.of_returns(value, error, settings.effort.played)
 
 
 def _samples(one: _Live, settings: Settings) -> int:
