@@ -711,7 +711,8 @@ def wait_for_rows(process, path):
     """Until the run records, or is over."""
     file = path / "metrics.jsonl"
     before = file.stat().st_mtime_ns if file.is_file() else None
-    while process.poll() is None and (not file.is_file() or file.stat().st_mtime_ns == before):
+    is_waiting = lambda: not file.is_file() or not file.stat().st_size or file.stat().st_mtime_ns == before
+    while process.poll() is None and is_waiting():
         time.sleep(0.02)
 
 
@@ -752,7 +753,7 @@ def test_a_run_killed_again_and_again_comes_to_the_same_end(tmp_path):
     """RAMPUP_KILLS says how many times."""
     kills, chance = int(os.environ.get("RAMPUP_KILLS", "4")), random.Random(0)
     experiment = tmp_path / "tiny.yaml"
-    trainer = TINY["trainer"] | {"iterations": 10_000, "warmup_iterations": 10_000, "record_every": 50}
+    trainer = TINY["trainer"] | {"iterations": 20_000, "warmup_iterations": 20_000, "record_every": 50}
     experiment.write_text(yaml.safe_dump(TINY | {"trainer": trainer}))
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "xla"),
