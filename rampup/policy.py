@@ -48,6 +48,11 @@ def logits(
     return jax.vmap(lambda row: features.dot(theta, row))(variables)
 
 
+def logits_of_log_probs(log_probs: LogProbs, num_rows: int) -> Float[Array, " row"]:
+    """Logits by which one acts so: of every action, or of accept alone where that is the only row."""
+    return log_probs[1:] - log_probs[0] if num_rows == 1 else log_probs
+
+
 def shares(logits: Float[Array, " row"]) -> Shares:
     """How one acts by logits of the actions, or by accept's alone, when reject's is zero."""
     if len(logits) == 1:

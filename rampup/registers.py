@@ -36,6 +36,8 @@ class _Memory:
     has_lanes: bool
 
     def at(self, place: Sequence[Any]) -> Any:
+        if self.has_lanes and any(np.ndim(at) for at in place):
+            raise NotInRegistersError("a look-up at a place of its own for each lane, in what is its own as well")
         index = (*place, slice(None)) if self.has_lanes else tuple(place)
         # An array of one number has an axis all the same.
         number = self.ref[index or (0,)]
@@ -230,8 +232,6 @@ def _known(equation: Any, operands: list[Parts]) -> list[Parts]:
 
 def _slice_at(memory: _Memory, starts: Sequence[Any], sizes: Sequence[int]) -> Parts:
     """The numbers of a slice; as everywhere in JAX, one that would end outside is moved inside."""
-    if any(np.ndim(start) for start in starts):
-        raise NotInRegistersError("a look-up at a place of its own for each lane")
     inside = [
         jnp.clip(start, 0, length - size) for start, length, size in zip(starts, memory.shape, sizes, strict=True)
     ]

@@ -63,16 +63,21 @@ def test_runs_in_one_batch_are_played_by_one_kernel():
     np.testing.assert_allclose(found, wanted)
 
 
-def test_a_look_up_of_its_own_in_every_lane_has_no_rule():
-    table = jnp.arange(5.0)
-    by_lane = registers.Loop(lambda table, lane: lane * 0.0, lambda table, lane, step, carried: table[lane.astype(int)])
+def test_a_common_table_is_looked_up_by_the_clock_and_by_each_lane_for_itself():
+    table = jnp.arange(5.0) ** 2
     by_clock = registers.Loop(lambda table, lane: lane, lambda table, lane, step, carried: carried + table[step])
-    lane = jax.ShapeDtypeStruct((), float)
-    assert not by_lane.has_rules(table, lane)
-    assert by_clock.has_rules(table, lane)
+    by_lane = registers.Loop(lambda table, lane: lane, lambda table, lane, step, carried: table[lane.astype(int)])
     found = by_clock.play(7, table, jnp.zeros(registers.BLOCK)).array
     # The clock runs past the end of the table, where JAX reads its last number.
-    np.testing.assert_allclose(found, np.full(registers.BLOCK, 0 + 1 + 2 + 3 + 4 + 4 + 4))
+    np.testing.assert_allclose(found, np.full(registers.BLOCK, 0 + 1 + 4 + 9 + 16 + 16 + 16))
+    places = np.arange(registers.BLOCK) % 7
+    found = by_lane.play(1, table, jnp.asarray(places, float)).array
+    np.testing.assert_allclose(found, np.minimum(places, 4) ** 2)
+
+
+def test_a_look_up_of_its_own_in_what_a_lane_has_alone_has_no_rule():
+    loop = registers.Loop(lambda _, lane: lane[0], lambda _, lane, step, carried: lane[carried.astype(int)])
+    assert not loop.has_rules(jnp.zeros(()), jax.ShapeDtypeStruct((3,), float))
 
 
 def test_a_sort_has_no_rule_and_is_played_side_by_side():

@@ -65,8 +65,12 @@ class _Player(NamedTuple):
     """What is the same in all lanes: the problem, who plays it, and what is paid for entropy."""
 
     problem: Problem
-    theta: Theta
-    behaviour: Behaviour | None
+    features: Features
+    thetas: Float[Array, "who feat"]
+    """The learner's, then that of the sampler, if there may be one."""
+    is_fixed: Flag | None
+    """Whether the sampler rolls in; None where it is known when compiling that it does not."""
+    sampler_fn: PolicyFn | None
     entropy: _Entropy | None
 
 
@@ -95,13 +99,6 @@ class _Side(NamedTuple):
     state: Any
     is_alive: Any
     earned: Any
-
-
-class _Look(NamedTuple):
-    """The logits by which the learner and the sampler would act now."""
-
-    own: Float[Array, " row"]
-    sampler: Float[Array, " row"]
 
 
 class _Seen(NamedTuple):
@@ -137,7 +134,8 @@ def branches(
     entropy = None
     if regularisation is not None:
         entropy = _Entropy(jnp.asarray(regularisation, theta.dtype), jnp.asarray(clip, theta.dtype))
-    player = _Player(problem, theta, behaviour, entropy)
+    thetas = jnp.stack([theta] if behaviour is None else [theta, behaviour.theta])
+    player = _Player(problem, features, thetas, behaviour and behaviour.is_fixed, sampler_fn, entropy)
     lane_key, step_key = jax.random.split(key)
     steps, stands_for = branch_steps(problem.horizon, num_branches or problem.horizon, step_key)
 
@@ -147,14 +145,14 @@ def branches(
         return _Dice(problem.draw(instance_key), uniforms, *jax.random.uniform(branch_key, (2,), theta.dtype))
 
     total = len(steps) * num_lanes
-    play = _play_in_kernel if _fits_a_kernel(player, features, sampler_fn) else _play_in_step
+    play = _play_in_kernel if _fits_a_kernel(player) else _play_in_step
     filled = total if play is _play_in_step else registers.filled(total)
     dice = over_lanes(throw, filled, Whole(jax.random.split(lane_key, filled)))
     coin = whole(dice.coin, filled)[:total]
 
     def played(is_override: Bool[Array, " lane"]) -> tuple[_Seen, Float[Array, " lane"]]:
         """Play every lane to its end: what it met at its branch, and what it earned from there on."""
-        return play(player, features, sampler_fn, dice, steps, is_override, num_lanes)
+        return play(player, dice, steps, is_override, num_lanes)
 
     if is_paired:
         seen, for_action = played(jnp.zeros_like(coin, bool))
@@ -168,63 +166,55 @@ def branches(
     return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
 
 
-def _look(player: _Player, features: Features, sampler_fn: PolicyFn | None, instance: Any, state: Any) -> _Look:
-    """What a lane is about to act on."""
-    problem, theta, behaviour = player.problem, player.theta, player.behaviour
-    observation = problem.observe(instance, state)
+Logits = Float[Array, " row"]
+
+
+def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_kernel: bool = False) -> Logits:
+    """The logits by which a lane acts next: before its branch perhaps the sampler's, from there on the learner's."""
+    problem, thetas = player.problem, player.thetas
+    observation = problem.observe(lane.instance, state)
     variables = problem.variables(observation)
-    logits_of = lambda theta: policies.logits(features, theta, variables, problem.shared_variables)
-    own = logits_of(theta)
-    if behaviour is None:
-        return _Look(own, own)
-    if sampler_fn is not None:
-        # A policy from elsewhere sees what it would see in any other episode.
-        return _Look(own, sampler_fn(observation.astype(float)).astype(theta.dtype))
-    return _Look(own, logits_of(behaviour.theta))
+    logits_of = lambda theta: policies.logits(player.features, theta, variables, problem.shared_variables)
+    if player.is_fixed is None:
+        return logits_of(thetas[0])
+    is_sampler = player.is_fixed & (step < lane.branch_step)
+    if is_kernel:
+        # Both vectors of coefficients would not fit into registers.
+        return logits_of(jax.lax.dynamic_index_in_dim(thetas, is_sampler.astype(jnp.int32), keepdims=False))
+    if player.sampler_fn is None:
+        return jnp.where(is_sampler, logits_of(thetas[1]), logits_of(thetas[0]))
+    # A policy from elsewhere sees what it would see in any other episode.
+    other = policies.logits_of_log_probs(player.sampler_fn(observation.astype(float)), len(variables))
+    return jnp.where(is_sampler, other.astype(thetas.dtype), logits_of(thetas[0]))
 
 
-def _advance(
-    player: _Player,
-    features: Features,
-    sampler_fn: PolicyFn | None,
-    lane: _Lane,
-    step: Int[Array, ""],
-    uniform: Real,
-    side: _Side,
-    looked: _Look,
-) -> tuple[tuple[_Side, _Look], _Seen]:
+def _act(
+    player: _Player, lane: _Lane, step: Int[Array, ""], uniform: Real, side: _Side, logits: Logits
+) -> tuple[_Side, _Seen]:
     """Take one lane one step further; and what it sees and would do if it branched here."""
-    problem, behaviour = player.problem, player.behaviour
-    own = policies.shares(looked.own)
-    before, at = own, own
-    if behaviour is not None:
-        before = _either(behaviour.is_fixed, policies.shares(looked.sampler), own)
-        at = _either(behaviour.is_fixed, _equal_shares(own), own)
-    candidate = policies.choose_by(at, lane.branch_uniform)
-    is_before, takes_candidate = step < lane.branch_step, (step == lane.branch_step) & ~lane.is_override
-    action = policies.choose_by(_either(is_before, before, own), uniform)
-    state, reward, goes_on = problem.step(lane.instance, side.state, jnp.where(takes_candidate, candidate, action))
-    gain = reward.astype(player.theta.dtype)
+    problem = player.problem
+    shares = policies.shares(logits)
+    at_branch = shares
+    if player.is_fixed is not None:
+        equal = policies.Shares(jnp.ones_like(shares.parts), jnp.full_like(shares.total, len(shares.parts)))
+        at_branch = jax.tree.map(lambda one, other: jnp.where(player.is_fixed, one, other), equal, shares)
+    candidate = policies.choose_by(at_branch, lane.branch_uniform)
+    takes_candidate = (step == lane.branch_step) & ~lane.is_override
+    action = jnp.where(takes_candidate, candidate, policies.choose_by(shares, uniform))
+    state, reward, goes_on = problem.step(lane.instance, side.state, action)
+    gain = reward.astype(player.thetas.dtype)
     if player.entropy is not None:
-        log_probs = policies.log_shares(looked.own)
+        log_probs = policies.log_shares(logits)
         surprise = jnp.minimum(-policies.of_action(log_probs, candidate), player.entropy.clip)
-        mean = -jnp.sum(own.probs * log_probs)
+        mean = -jnp.sum(shares.probs * log_probs)
         gain = gain + player.entropy.price * jnp.where(takes_candidate, surprise, mean)
-    earned = side.earned + jnp.where(side.is_alive & ~is_before, gain, 0.0)
+    earned = side.earned + jnp.where(side.is_alive & (step >= lane.branch_step), gain, 0.0)
     seen = _Seen(problem.observe(lane.instance, side.state), candidate, side.is_alive)
-    # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
-    looked = _look(player, features, sampler_fn, lane.instance, state)
-    return (_Side(state, side.is_alive & goes_on, earned), looked), seen
+    return _Side(state, side.is_alive & goes_on, earned), seen
 
 
 def _play_in_step(
-    player: _Player,
-    features: Features,
-    sampler_fn: PolicyFn | None,
-    dice: _Dice,
-    steps: Int[Array, " branch"],
-    is_override: Bool[Array, " lane"],
-    num_lanes: int,
+    player: _Player, dice: _Dice, steps: Int[Array, " branch"], is_override: Bool[Array, " lane"], num_lanes: int
 ) -> tuple[_Seen, Float[Array, " lane"]]:
     """All lanes side by side, a step of all of them at a time."""
     problem, total = player.problem, len(is_override)
@@ -232,8 +222,12 @@ def _play_in_step(
     lane_steps = jnp.repeat(steps, num_lanes)
     lane = _Lane(dice.instance, dice.branch_uniform, Whole(lane_steps), Whole(is_override))
 
-    def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]) -> tuple[tuple[_Side, _Look], _Seen]:
-        advance = partial(_advance, player, features, sampler_fn)
+    def advance(lane: _Lane, step: Int[Array, ""], uniform: Real, side: _Side, logits: Logits):
+        side, seen = _act(player, lane, step, uniform, side, logits)
+        # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
+        return (side, _look(player, lane, step + 1, side.state)), seen
+
+    def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]):
         return over_lanes(advance, total, lane, step, Whole(uniform), *carried)
 
     def decide(carry, at: tuple[Int[Array, ""], Int[Array, ""], Flag, Float[Array, " lane"]]):
@@ -247,60 +241,54 @@ def _play_in_step(
     side = _Side(
         over_lanes(problem.init, total, dice.instance),
         Whole(jnp.ones(total, bool)),
-        Whole(jnp.zeros(total, player.theta.dtype)),
+        Whole(jnp.zeros(total, player.thetas.dtype)),
     )
-    first = steps[0], uniforms[0]
-    looks = partial(_look, player, features, sampler_fn)
-    opening = side, over_lanes(looks, total, dice.instance, side.state)
+    clock = jnp.arange(problem.horizon, dtype=steps.dtype)
+    first = clock[0], uniforms[0]
+    opening = side, over_lanes(partial(_look, player), total, lane, clock[0], side.state)
     opening = settled(lambda carried: take(carried, *first)[0], opening, total)
     shapes = jax.eval_shape(lambda carried: _whole(take(carried, *first)[1], total), opening)
     blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    clock = jnp.arange(problem.horizon, dtype=steps.dtype)
     blocks = jnp.minimum(jnp.searchsorted(steps, clock), len(steps) - 1).astype(steps.dtype)
     at = clock, blocks, steps[blocks] == clock, uniforms
-    (((side, _), seen), _) = jax.lax.scan(decide, (opening, blank), at, unroll=_unroll(problem, features))
+    (((side, _), seen), _) = jax.lax.scan(decide, (opening, blank), at, unroll=_unroll(player))
     return seen, whole(side.earned, total)
 
 
-def _fits_a_kernel(player: _Player, features: Features, sampler_fn: PolicyFn | None) -> bool:
+def _begin(player: _Player, given: tuple[_Lane, Float[Array, " time"]]) -> tuple[_Side, _Seen]:
+    lane, uniforms = given
+    side = _Side(player.problem.init(lane.instance), jnp.ones((), bool), jnp.zeros((), uniforms.dtype))
+    observation = player.problem.observe(lane.instance, side.state)
+    return side, _Seen(jnp.zeros_like(observation), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+
+
+def _advance(
+    player: _Player, given: tuple[_Lane, Float[Array, " time"]], step: Int[Array, ""], carried: tuple[_Side, _Seen]
+) -> tuple[_Side, _Seen]:
+    (lane, uniforms), (side, recorded) = given, carried
+    logits = _look(player, lane, step, side.state, is_kernel=True)
+    side, seen = _act(player, lane, step, uniforms[step], side, logits)
+    is_now = step == lane.branch_step
+    return side, jax.tree.map(lambda new, old: jnp.where(is_now, new, old), seen, recorded)
+
+
+_LOOP = registers.Loop(_begin, _advance)
+"""A lane from its beginning to its end, as a kernel plays it."""
+
+
+def _fits_a_kernel(player: _Player) -> bool:
     """Whether episodes are played in registers: where that is faster, and there is a rule for all they do."""
-    if jax.default_backend() == "cpu" or not isinstance(features, Polynomial) or sampler_fn is not None:
+    if jax.default_backend() == "cpu" or not isinstance(player.features, Polynomial) or player.sampler_fn is not None:
         return False
     instance = jax.eval_shape(player.problem.draw, streams.key(0))
-    number, flag = (jax.ShapeDtypeStruct((), dtype) for dtype in (player.theta.dtype, jnp.bool_))
-    uniforms = jax.ShapeDtypeStruct((player.problem.horizon,), player.theta.dtype)
+    number, flag = (jax.ShapeDtypeStruct((), dtype) for dtype in (player.thetas.dtype, jnp.bool_))
+    uniforms = jax.ShapeDtypeStruct((player.problem.horizon,), player.thetas.dtype)
     lane = _Lane(instance, number, jax.ShapeDtypeStruct((), jnp.int32), flag)
-    return _loop(features).has_rules(player, (lane, uniforms))
-
-
-def _loop(features: Features) -> registers.Loop:
-    """A lane from its beginning to its end."""
-
-    def begin(player: _Player, given: tuple[_Lane, Float[Array, " time"]]):
-        lane, uniforms = given
-        side = _Side(player.problem.init(lane.instance), jnp.ones((), bool), jnp.zeros((), uniforms.dtype))
-        observation = player.problem.observe(lane.instance, side.state)
-        seen = _Seen(jnp.zeros_like(observation), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
-        return side, _look(player, features, None, lane.instance, side.state), seen
-
-    def advance(player: _Player, given: tuple[_Lane, Float[Array, " time"]], step: Int[Array, ""], carried):
-        lane, uniforms = given
-        side, looked, recorded = carried
-        (side, looked), seen = _advance(player, features, None, lane, step, uniforms[step], side, looked)
-        is_now = step == lane.branch_step
-        return side, looked, jax.tree.map(lambda new, old: jnp.where(is_now, new, old), seen, recorded)
-
-    return registers.Loop(begin, advance)
+    return _LOOP.has_rules(player, (lane, uniforms))
 
 
 def _play_in_kernel(
-    player: _Player,
-    features: Features,
-    sampler_fn: PolicyFn | None,
-    dice: _Dice,
-    steps: Int[Array, " branch"],
-    is_override: Bool[Array, " lane"],
-    num_lanes: int,
+    player: _Player, dice: _Dice, steps: Int[Array, " branch"], is_override: Bool[Array, " lane"], num_lanes: int
 ) -> tuple[_Seen, Float[Array, " lane"]]:
     """The same, a few lanes to their end at a time."""
     total = len(is_override)
@@ -309,25 +297,17 @@ def _play_in_kernel(
     thrown = jax.tree.map(lambda leaf: whole(leaf, filled), dice, is_leaf=is_laned)
     branch_step = jnp.pad(jnp.repeat(steps, num_lanes), extra)
     lanes = _Lane(thrown.instance, thrown.branch_uniform, branch_step, jnp.pad(is_override, extra))
-    side, _, seen = _loop(features).play(player.problem.horizon, player, (lanes, thrown.uniforms))
+    side, seen = _LOOP.play(player.problem.horizon, player, (lanes, thrown.uniforms))
     cut = lambda leaf: leaf.array[..., :total]
     return jax.tree.map(cut, seen, is_leaf=is_laned), cut(side.earned)
 
 
-def _unroll(problem: Problem, features: Features) -> int:
+def _unroll(player: _Player) -> int:
     """How many steps are one piece of program: on a GPU a piece costs a launch, and what is in it compile time."""
     if jax.default_backend() == "cpu":
         return 1
     # Best choice has 40 numbers a step, knapsack 486, AdWords 891: measured to take ten, three and one.
-    return max(1, min(10, 1500 // (features.size * problem.num_actions)))
-
-
-def _either(condition: Flag, one: policies.Shares, other: policies.Shares) -> policies.Shares:
-    return jax.tree.map(lambda first, second: jnp.where(condition, first, second), one, other)
-
-
-def _equal_shares(like: policies.Shares) -> policies.Shares:
-    return policies.Shares(jnp.ones_like(like.parts), jnp.full_like(like.total, len(like.parts)))
+    return max(1, min(10, 1500 // (player.features.size * player.problem.num_actions)))
 
 
 def _whole(seen: _Seen, total: int) -> _Seen:
