@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,6 +79,13 @@ def conduct(
                 folder, training, recording, facts["seconds"], on_standing, should_stop, checkpoint_seconds
             )
         return _finish(folder, chosen, training) if is_finished else None
+
+
+def compile_ahead(experiment: Experiment) -> None:
+    """Have the programs of an experiment to come compiled while another one keeps the GPU busy."""
+    if jax.default_backend() != "cpu":
+        chosen = plan(experiment)
+        Training(chosen.runs, chosen.features, chosen.settings, chosen.reference_for).compile_ahead()
 
 
 def _experiment_of(folder: RunFolder) -> Experiment:

@@ -16,7 +16,7 @@ from jax.extend.core import Jaxpr, Literal
 
 from rampup.lanes import INNER, Parts, Whole, number_by_number, settled
 
-BLOCK = 256
+BLOCK = 128
 """How many lanes a block of threads plays."""
 NUM_WARPS = 4
 

@@ -28,6 +28,12 @@ class Solution(NamedTuple):
     is_active: Bool[Array, "*batch"]
 
 
+def blank(like: Vector) -> Solution:
+    """A solution that says nothing, of the form that one for such gradients has."""
+    number = jnp.zeros(like.shape[:-1], like.dtype)
+    return Solution(jnp.zeros_like(like), number, number, jnp.zeros(like.shape[:-1], bool))
+
+
 def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | float = 0.0) -> Solution:
     """Solve the trust-region subproblem exactly: a search for its multiplier, two or three factorisations long.
 

@@ -1,5 +1,9 @@
 """Training: schemes, stages, batches, determinism, and what happens when numbers go wrong."""
 
+import logging
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +12,7 @@ from finite_problem import random_finite_problem
 
 import rampup
 from rampup.exact import bcp
+from rampup.learn import programs, trainer
 from rampup.learn.curriculum import checked_stages
 from rampup.references.rules import Threshold
 
@@ -41,6 +46,47 @@ def test_the_eight_schemes_are_those_of_the_table():
             assert stages[-1].iterations == 7
             if len(stages) == 2:
                 assert (stages[0].problem, stages[0].iterations) == (SMALL, 3)
+
+
+def test_what_is_compiled_ahead_is_all_that_is_run(monkeypatch):
+    # As on a GPU: the runs of a group in one program.
+    monkeypatch.setattr(trainer, "_batches", lambda group: [group])
+    runs = [
+        rampup.Run("direct", rampup.scheme("direct", LARGE, iterations=15)),
+        rampup.Run("curl", rampup.scheme("curl", LARGE, SMALL, iterations=10)),
+        rampup.Run("naive_samp_reg", rampup.scheme("naive_samp_reg", LARGE, iterations=5)),
+    ]
+    training = trainer.Training(runs, FEATURES, QUICK)
+    # Factorisations of two programs in flight may wait for each other on the threads of a processor.
+    pool = ThreadPoolExecutor(max_workers=1)
+    monkeypatch.setattr(programs, "_pool", lambda: pool)
+    wait(training.compile_ahead())
+    forms = set(training._compiling)
+    # The warm-up of one run; all three; two, none of them with a fixed sampler; one.
+    assert len(forms) == 4
+    asked = set()
+    monkeypatch.setattr(trainer, "_form", lambda group, form=trainer._form: asked.add(form(group)) or form(group))
+    with jax.log_compiles(), compiled_names() as names:
+        while training.advance():
+            pass
+    assert asked == forms
+    assert not [name for name in names if "updates" in name or "inspect" in name]
+    plain = rampup.train(runs, FEATURES, QUICK)
+    for one, other in zip(training.results, plain, strict=True):
+        np.testing.assert_allclose(one.theta, other.theta, rtol=1e-8)
+
+
+@contextmanager
+def compiled_names():
+    """The messages of JAX about what it compiles meanwhile."""
+    names, logger = [], logging.getLogger("jax._src.interpreters.pxla")
+    handler = logging.Handler()
+    handler.emit = lambda record: names.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
+        yield names
+    finally:
+        logger.removeHandler(handler)
 
 
 @pytest.mark.slow

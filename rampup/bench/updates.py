@@ -14,7 +14,7 @@ from rampup import solvers
 from rampup.bench.cases import Case
 from rampup.bench.clock import seconds_each, seconds_of
 from rampup.lanes import for_each
-from rampup.learn import trainer
+from rampup.learn import programs, trainer
 from rampup.learn.estimators import Estimate, from_branches
 from rampup.learn.npg import NPGState
 from rampup.learn.sampler import branches
@@ -27,7 +27,7 @@ class _Program(NamedTuple):
 
     call: Any
     arguments: tuple[Any, ...]
-    batch: trainer.Batch
+    batch: programs.Batch
 
     def after(self, state: NPGState, count: int) -> NPGState:
         """The state so many updates later."""
@@ -93,7 +93,7 @@ def _program(case: Case, batch: int) -> _Program:
     training = trainer.Training(case.runs(batch), case.features, case.settings)
     arrays = trainer.batch_of(training.live, case.settings)
     given = case.problem, case.features, trainer.method_of(case.problem, case.settings)
-    lowered = trainer.updates.lower(*given, arrays, jnp.asarray(1))  # pyright: ignore[reportFunctionMemberAccess]
+    lowered = programs.updates.lower(*given, arrays, jnp.asarray(1))  # pyright: ignore[reportFunctionMemberAccess]
     return _Program(lowered.compile(), given, arrays)
 
 
@@ -109,15 +109,15 @@ def _timed(program: _Program, batch: int) -> tuple[float, NPGState]:
     return seconds_each(work) / batch, state
 
 
-def _diagnostics(case: Case, batch: trainer.Batch) -> float:
+def _diagnostics(case: Case, batch: programs.Batch) -> float:
     given = case.problem, case.features, batch
-    _, solution = trainer.updates(*given[:2], trainer.method_of(case.problem, case.settings), batch, jnp.asarray(1))
+    _, solution = programs.updates(*given[:2], trainer.method_of(case.problem, case.settings), batch, jnp.asarray(1))
     rest = solution, default_reference(case.problem), case.settings.effort
-    inspect = lambda: jax.block_until_ready(trainer.inspect(*given, *rest))
+    inspect = lambda: jax.block_until_ready(programs.inspect(*given, *rest))
     return seconds_each(lambda count: [inspect() for _ in range(count)])
 
 
-def _parts(case: Case, batch: trainer.Batch, state: NPGState) -> dict[str, float]:
+def _parts(case: Case, batch: programs.Batch, state: NPGState) -> dict[str, float]:
     """Seconds of each part of an update of the whole batch, at the same theta."""
     settings = case.settings
     keys = batch.stage_keys

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,8 +51,8 @@ def reproduce(
     place = out or os.path.join("runs", f"reproduce-{preset}")
     chosen = [config.load(one, preset=preset) for one in (config.shipped_names() if name == "all" else [name])]
     folders, claims = [], []
-    for number, experiment in enumerate(chosen, 1):
-        folders.append(_finished(experiment, place, f"{number} of {len(chosen)}"))
+    for number, (experiment, following) in enumerate(zip_longest(chosen, chosen[1:]), 1):
+        folders.append(_finished(experiment, following, place, f"{number} of {len(chosen)}"))
         claims.append(claims_of(folders[-1]))
         if not as_json:
             _show_claims(claims[-1])
@@ -66,8 +67,8 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _finished(experiment: Any, place: str, which: str) -> Any:
-    """The folder of a finished run of an experiment: found, gone on with, or begun."""
+def _finished(experiment: Any, following: Any, place: str, which: str) -> Any:
+    """The folder of a finished run of an experiment: found, gone on with, or begun; the next one is made ready for."""
     from rampup import conductor
     from rampup.report.figures import save_figures
     from rampup.report.page import write_report
@@ -77,7 +78,15 @@ def _finished(experiment: Any, place: str, which: str) -> Any:
         folder = conductor.begin(experiment, os.path.join(place, conductor.folder_name(experiment)))
     _announce(experiment, folder, which)
     if folder.summary is None:
-        with interruptible() as is_asked, run_display() as on_standing:
+        with interruptible() as is_asked, run_display() as show:
+
+            def on_standing(standing: Any) -> None:
+                nonlocal following
+                show(standing)
+                if following is not None:
+                    conductor.compile_ahead(following)
+                    following = None
+
             summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
         if summary is None:
             print(f"rampup: saved; go on with `{shlex.join(['rampup', *sys.argv[1:]])}`", file=sys.stderr)

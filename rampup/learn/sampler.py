@@ -194,10 +194,10 @@ def _act(
     """Take one lane one step further; and what it sees and would do if it branched here."""
     problem = player.problem
     shares = policies.shares(logits)
-    at_branch = shares
-    if player.is_fixed is not None:
+    at_branch, is_fixed = shares, player.is_fixed
+    if is_fixed is not None:
         equal = policies.Shares(jnp.ones_like(shares.parts), jnp.full_like(shares.total, len(shares.parts)))
-        at_branch = jax.tree.map(lambda one, other: jnp.where(player.is_fixed, one, other), equal, shares)
+        at_branch = jax.tree.map(lambda one, other: jnp.where(is_fixed, one, other), equal, shares)
     candidate = policies.choose_by(at_branch, lane.branch_uniform)
     takes_candidate = (step == lane.branch_step) & ~lane.is_override
     action = jnp.where(takes_candidate, candidate, policies.choose_by(shares, uniform))

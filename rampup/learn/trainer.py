@@ -1,24 +1,23 @@
 """Many runs in one program: seeds, schemes and hyper-parameters train together as one batch."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import arguments, intervals, streams, threads
+from rampup import arguments, intervals, threads
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, check_fits
-from rampup.lanes import for_each
-from rampup.learn import inspection, npg
+from rampup.learn import programs
 from rampup.learn.curriculum import Stage, Stages, checked_stages
 from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS
 from rampup.learn.inspection import Effort, Inspection
 from rampup.learn.npg import Hyper, Method, NPGState
+from rampup.learn.programs import Batch
 from rampup.learn.sampler import Behaviour
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
@@ -164,6 +163,7 @@ class Training:
         self.live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
         self.total = sum(stage.iterations for run in runs for stage in run.stages)
         self._references: dict[int, PolicyFn] = {}
+        self._compiling: dict[Hashable, list[Future]] = {}
 
     @property
     def results(self) -> list[RunResult]:
@@ -179,13 +179,33 @@ class Training:
         group = _next_group(self.live)
         if not group:
             return []
-        problem = group[0].stage.problem
+        if jax.default_backend() != "cpu":
+            self.compile_ahead()
+        for batch in _batches(group):
+            for program in self._compiling.get(_form(batch), ()):
+                program.result()
+            with threads.for_jax():
+                _work(batch, self.features, self.settings, self._reference(group[0].stage.problem), self.results)
+        return [one.result.rows[-1] for one in group]
+
+    def compile_ahead(self) -> list[Future]:
+        """Have what is still to be run compiled in the background, in order: a GPU leaves the processor's cores idle.
+
+        It takes one call; promotions, which nobody can foresee, may ask for more than what is found here.
+        """
+        if not self._compiling:
+            for group in _groups_to_come(self.live, self.settings):
+                if _form(group) not in self._compiling:
+                    problem, batch = group[0].stage.problem, batch_of(group, self.settings)
+                    given = problem, self.features, method_of(problem, self.settings), batch
+                    rest = self._reference(problem), self.settings.effort
+                    self._compiling[_form(group)] = programs.compile_ahead(*given, *rest)
+        return [program for own in self._compiling.values() for program in own]
+
+    def _reference(self, problem: Problem) -> PolicyFn:
         if id(problem) not in self._references:
             self._references[id(problem)] = self.reference_for(problem)
-        for batch in _batches(group):
-            with threads.for_jax():
-                _work(batch, self.features, self.settings, self._references[id(problem)], self.results)
-        return [one.result.rows[-1] for one in group]
+        return self._references[id(problem)]
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Everything the next update needs, as arrays; the rows recorded are not among it."""
@@ -239,6 +259,31 @@ def _next_group(live: list[_Live]) -> list[_Live]:
     return [one for one in waiting if _kind(one) == _kind(first)]
 
 
+def _groups_to_come(live: list[_Live], settings: Settings) -> Iterator[list[_Live]]:
+    """The groups that will advance from here on, if every stage takes its full length."""
+    live = [replace(one, result=RunResult(one.run, list(one.result.thetas))) for one in live]
+    while group := _next_group(live):
+        yield group
+        count = min(one.stage.iterations - one.iteration for one in group)
+        for one in group:
+            one.iteration += count
+            if one.iteration == one.stage.iterations:
+                _close_stage(one, settings)
+
+
+def _form(group: list[_Live]) -> Hashable:
+    """What a program depends on: groups of one form are advanced by the same."""
+    samples = any(one.stage.sampler != "on_policy" for one in group)
+    regularises = any(one.stage.regularisation for one in group)
+    return _kind(group[0]), _size(group), samples, regularises
+
+
+def _size(group: list[_Live]) -> int:
+    """How many runs a program has: a power of two where runs may leave it one by one, to compile less."""
+    may_shrink = any(one.stage.promote_at is not None for one in group)
+    return 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
+
+
 def _batches(group: list[_Live]) -> list[list[_Live]]:
     """The runs of a group that advance in one program: all of them, or one where one alone fills the machine."""
     return [[one] for one in group] if jax.default_backend() == "cpu" else [group]
@@ -262,8 +307,10 @@ def _work(
     method, batch = method_of(problem, settings), batch_of(group, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
     # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
-    state, solution = jax.block_until_ready(updates(problem, features, method, batch, jnp.asarray(max(count, 1))))
-    seen = inspect(problem, features, batch, solution, reference_fn, settings.effort)
+    state, solution = jax.block_until_ready(
+        programs.updates(problem, features, method, batch, jnp.asarray(max(count, 1)))
+    )
+    seen = programs.inspect(problem, features, batch, solution, reference_fn, settings.effort)
     host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
     for index, one in enumerate(group):
         own = (jax.tree.map(lambda leaf, index=index: leaf[index], part) for part in (host_solution, host_seen))
@@ -297,20 +344,9 @@ def method_of(problem: Problem, settings: Settings) -> Method:
     return Method(settings.num_lanes, settings.estimator, settings.solver, some)
 
 
-class Batch(NamedTuple):
-    """The runs that advance in one program."""
-
-    hyper: Hyper
-    behaviour: Behaviour | None
-    sampler_fn: PolicyFn | None
-    stage_keys: jax.Array
-    state: NPGState
-
-
 def batch_of(group: list[_Live], settings: Settings) -> Batch:
-    """The runs of a group as arrays; padded to a power of two where runs may leave it one by one, to compile less."""
-    may_shrink = any(one.stage.promote_at is not None for one in group)
-    size = 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
+    """The runs of a group as arrays."""
+    size = _size(group)
     padded = group + [group[0]] * (size - len(group))
     is_fixed = np.array([one.stage.sampler != "on_policy" for one in padded])
     weights = np.array([float(one.stage.regularisation) for one in padded])
@@ -336,60 +372,8 @@ def batch_of(group: list[_Live], settings: Settings) -> Batch:
         Hyper(*(sent[name] for name in Hyper._fields)),
         Behaviour(sent["is_fixed"], sent["sampler_theta"]) if is_fixed.any() else None,
         group[0].sampler_fn,
-        _stage_keys(sent["seed"], sent["stage"]),
+        programs.stage_keys(sent["seed"], sent["stage"]),
         NPGState(*(sent[name] for name in NPGState._fields)),
-    )
-
-
-@jax.jit
-def _stage_keys(seeds: jax.Array, stages: jax.Array) -> jax.Array:
-    """What all random numbers of a stage of a run come from."""
-    return jax.vmap(lambda seed, stage: jax.random.fold_in(streams.key(seed), stage))(seeds, stages)
-
-
-# Equinox's jit takes arrays as arguments and everything else, policies written as functions too, as constants.
-@eqx.filter_jit
-def updates(
-    problem: Problem, features: Features, method: Method, batch: Batch, count: jax.Array
-) -> tuple[NPGState, Solution]:
-    """Make `count` updates; return the state after them and the solution of the first."""
-    train_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(batch.stage_keys)
-    step = partial(npg.step, problem, features, method, batch.hyper, batch.behaviour, batch.sampler_fn, train_keys)
-
-    def update(index, carry):
-        state, first = carry
-        state, solution = step(state)
-        return state, jax.tree.map(lambda old, new: jnp.where(index == 0, new, old), first, solution)
-
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(step, batch.state)[1])
-    return jax.lax.fori_loop(0, count, update, (batch.state, blank))
-
-
-@eqx.filter_jit
-def inspect(
-    problem: Problem, features: Features, batch: Batch, solution: Solution, reference_fn: PolicyFn, effort: Effort
-) -> Inspection:
-    """Inspect every run at theta before the update whose solution is given."""
-
-    def of_run(theta, iteration, direction, behaviour, regularisation, radius, stage_key):
-        regularisation = 0.0 if regularisation is None else regularisation
-        given = features, theta, direction, behaviour, regularisation
-        policies = {"reference_fn": reference_fn, "sampler_fn": batch.sampler_fn}
-        if isinstance(problem, BCP):
-            return inspection.exact(problem, *given, **policies, radius=radius)
-        key = jax.random.fold_in(jax.random.fold_in(stage_key, 1), iteration)
-        return inspection.sampled(problem, *given, key, **policies, effort=effort)
-
-    state = batch.state
-    return for_each(
-        of_run,
-        state.theta,
-        state.iteration,
-        solution.direction,
-        batch.behaviour,
-        batch.hyper.regularisation,
-        batch.hyper.radius,
-        batch.stage_keys,
     )
 
 

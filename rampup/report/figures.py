@@ -167,7 +167,7 @@ def _draw_over_bids(title: str, portrait: dict[str, Any]) -> Any:
 
 def _draw_map(axes: Any, across: list[float], up: list[float], chances: list[list[float]]) -> None:
     """Chances as colours; the first axis of the array runs across."""
-    axes.pcolormesh(across, up, np.array(chances).T, cmap="viridis", vmin=0, vmax=1, shading="nearest")
+    axes.pcolormesh(across, up, np.array(chances).T, cmap="viridis", vmin=0, vmax=1, shading="nearest", rasterized=True)
 
 
 def _with_scale(figure: Any, grid: Any, label: str, title: str) -> Any:

@@ -1,0 +1,5 @@
+"""`python -m rampup` is the command line."""
+
+from rampup.cli import main
+
+main()
