@@ -33,6 +33,7 @@ LAYERS = [
     ["audit"],
     ["conductor", "bench"],
     ["cli"],
+    ["__main__"],
 ]
 
 

@@ -181,11 +181,12 @@ class Training:
             return []
         if jax.default_backend() != "cpu":
             self.compile_ahead()
+        reference_fn = self._reference(group[0].stage.problem)
         for batch in _batches(group):
             for program in self._compiling.get(_form(batch), ()):
                 program.result()
             with threads.for_jax():
-                _work(batch, self.features, self.settings, self._reference(group[0].stage.problem), self.results)
+                _work(batch, self.features, self.settings, reference_fn, self.results)
         return [one.result.rows[-1] for one in group]
 
     def compile_ahead(self) -> list[Future]:

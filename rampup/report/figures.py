@@ -74,6 +74,7 @@ def smoothed(values: np.ndarray, span: float = 0.05) -> np.ndarray:
 def draw_training(folder: RunFolder) -> Any:
     """Success rate, ln kappa and average fitting error against samples, all schemes together."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     records, summary = folder.rows(), folder.summary or {}
     figure = Figure(figsize=(13, 3.9), layout="constrained")
@@ -93,8 +94,7 @@ def draw_training(folder: RunFolder) -> Any:
         # Where one scheme takes many times the samples of another, the short curve would be a stroke at the edge.
         if max(ends) > 4 * min(ends) > 0:
             axes.set_xscale("log")
-        else:
-            axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         if name == "value":
             _draw_levels(axes, summary)
     handles, labels = figure.axes[0].get_legend_handles_labels()
