@@ -78,7 +78,8 @@ class TrainerConfig(_Model):
     """How to train; lengths are one number for all schemes, or one for each."""
 
     iterations: Lengths
-    warmup_iterations: Updates
+    warmup_iterations: Updates | None = None
+    """None for as many as after it."""
     learning_rate: Positive
     num_lanes: StrictInt = Field(default=100, ge=1, le=_MOST_EPISODES)
     radius: Positive = 10.0

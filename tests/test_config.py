@@ -335,6 +335,14 @@ def test_the_configs_to_be_spoiled_are_good():
         plan(config.checked(document, "tiny"))
 
 
+def test_a_warm_up_of_no_given_length_is_as_long_as_what_follows():
+    document = copy.deepcopy(TINY["adw"])
+    document["trainer"].pop("warmup_iterations")
+    document["trainer"]["iterations"]["curl"] = 7
+    _, curl = plan(config.checked(document, "tiny")).runs
+    assert [stage.iterations for stage in curl.stages] == [7, 7]
+
+
 def places(value):
     """Every container with every key in it, from the top down."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []

@@ -27,14 +27,14 @@ def _json_text(document: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Make a value fit for JSON: infinite numbers become the strings "inf" and "-inf"."""
+    """Make a value fit for JSON: infinite numbers become the strings "inf" and "-inf", and what is not known null."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def paper(*, markup: bool = True) -> Any:
