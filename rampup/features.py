@@ -85,6 +85,19 @@ class Polynomial(Features):
     def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
         return self._moments(weights, variables, self.degrees)
 
+    def combination_fixing(
+        self, places: Sequence[int], weights: Float[Array, " row"], variables: Rows
+    ) -> Float[Array, " feat"]:
+        """The sum of w phi over a few rows in which the variables at some places are the same: their part is one."""
+        powers = [BASES[self.basis](column, degree) for column, degree in zip(variables.T, self.degrees, strict=True)]
+        own = [place for place in range(len(powers)) if place not in places]
+        sums = jnp.sum(reduce(_all_products, [powers[place] for place in own], weights[None, :]), axis=1)
+        # The axes of phi, the last variable's first; what is the same along one of them has length one there.
+        product = sums.reshape([self.degrees[place] if place in own else 1 for place in range(len(powers))][::-1])
+        for place in places:
+            product = product * powers[place][:, 0].reshape([1] * (len(powers) - 1 - place) + [-1] + [1] * place)
+        return product.ravel()
+
     def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
         """Products of basis polynomials are sums of ones of up to twice the degree, of which there are far fewer."""
         lengths = [2 * degree - 1 for degree in self.degrees]

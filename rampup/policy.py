@@ -48,6 +48,16 @@ def logits(
     return jax.vmap(lambda row: features.dot(theta, row))(variables)
 
 
+def combination(
+    features: Features, weights: Float[Array, " row"], variables: Variables, shared: tuple[int, ...] = ()
+) -> Float[Array, " feat"]:
+    """Return the sum of w phi over the rows of variables of a state; `shared` as above."""
+    if isinstance(features, Polynomial) and shared:
+        return features.combination_fixing(shared, weights, variables)
+    # A sum written out, not a product of many small matrices.
+    return jnp.sum(weights[:, None] * jax.vmap(features.phi)(variables), axis=0)
+
+
 def logits_of_log_probs(log_probs: LogProbs, num_rows: int) -> Float[Array, " row"]:
     """Logits by which one acts so: of every action, or of accept alone where that is the only row."""
     return log_probs[1:] - log_probs[0] if num_rows == 1 else log_probs

@@ -10,6 +10,7 @@ import pytest
 
 import rampup
 from rampup.episodes import play
+from rampup.lanes import in_single_precision
 
 NUM_INSTANCES = 1000
 
@@ -158,6 +159,21 @@ def test_draws_follow_the_distribution_function(name):
     bound = math.sqrt(math.log(2 / 1e-6) / (2 * num_draws))
     below = np.searchsorted(draws, grid, side="right") / num_draws
     assert np.abs(below - cdf(grid)).max() <= bound
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("num_bins", [1, 10, 32, 33, 200])
+def test_quantiles_of_few_and_of_many_bins_are_the_inverse_of_the_distribution_function(num_bins, dtype):
+    weights = np.random.default_rng(num_bins).uniform(size=num_bins)
+    histogram = in_single_precision(rampup.Histogram(weights)) if dtype == jnp.float32 else rampup.Histogram(weights)
+    uniforms = jnp.linspace(0, 1, 2001, dtype=dtype)[:-1].reshape(20, 100)
+    edges = np.concatenate([[0], np.cumsum(weights)]) / weights.sum()
+    wanted = np.interp(np.asarray(uniforms, float), edges, np.linspace(0, 1, num_bins + 1))
+    found = histogram.quantile(uniforms)
+    assert found.dtype == dtype
+    assert float(found.max()) <= 1
+    # A sum of as many numbers up to 1 as there are bins, and edges rounded to the precision.
+    np.testing.assert_allclose(found, wanted, atol=10 * num_bins * float(jnp.finfo(dtype).eps), rtol=0)
 
 
 def test_a_histogram_never_draws_from_an_empty_bin():

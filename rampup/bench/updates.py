@@ -142,7 +142,8 @@ def _parts(case: Case, batch: programs.Batch, state: NPGState) -> dict[str, floa
         return for_each(draw, theta, keys)
 
     def add_up(theta, seen):
-        return for_each(lambda theta, seen: from_branches(case.features, theta, seen, settings.num_lanes), theta, seen)
+        estimate = lambda theta, seen: from_branches(case.problem, case.features, theta, seen, settings.num_lanes)
+        return for_each(estimate, theta, seen)
 
     def solve(moments: Estimate):
         return solvers.in_ball(moments.fisher, moments.gradient, batch.hyper.radius, state.multiplier)

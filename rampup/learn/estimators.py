@@ -29,10 +29,12 @@ Estimator = Callable[..., Estimate]
 """(problem, features, theta, behaviour, key, and by keyword what `branches` takes) -> Estimate."""
 
 
-def from_branches(features: Features, theta: Theta, seen: Branches, num_lanes: int) -> Estimate:
+def from_branches(problem: Problem, features: Features, theta: Theta, seen: Branches, num_lanes: int) -> Estimate:
     """F^ = sum of score score' / N and grad^ = sum of A^ score / N (Algorithm 3)."""
     variables, weight, advantage = (part.astype(theta.dtype) for part in (seen.variables, seen.weight, seen.advantage))
-    probs = jax.vmap(lambda variables: policies.shares(policies.logits(features, theta, variables)).probs)(variables)
+    shared = problem.shared_variables
+    logits = jax.vmap(lambda variables: policies.logits(features, theta, variables, shared))(variables)
+    probs = jax.vmap(lambda logits: policies.shares(logits).probs)(logits)
     surplus = jax.nn.one_hot(seen.action, probs.shape[1], dtype=theta.dtype) - probs
     share = weight / num_lanes
     if variables.shape[1] == 1:
@@ -40,8 +42,8 @@ def from_branches(features: Features, theta: Theta, seen: Branches, num_lanes: i
         rows, excess = variables[:, 0], surplus[:, 1]
         fisher = features.gram(share * excess**2, rows)
         return Estimate(fisher, features.combination(share * excess * advantage, rows))
-    # A sum written out, not a product of many small matrices.
-    scores = jnp.sum(surplus[:, :, None] * jax.vmap(jax.vmap(features.phi))(variables), axis=1)
+    score = lambda surplus, variables: policies.combination(features, surplus, variables, shared)
+    scores = jax.vmap(score)(surplus, variables)
     weighted = scores * share[:, None]
     return Estimate(weighted.T @ scores, advantage @ weighted)
 
@@ -58,7 +60,7 @@ def algorithm4(
 ) -> Estimate:
     """The paper's estimate: a coin decides whether an episode speaks for Q or for V."""
     seen = branches(problem, features, theta, behaviour, key, num_lanes=num_lanes, **settings)
-    return from_branches(features, theta, seen, num_lanes)
+    return from_branches(problem, features, theta, seen, num_lanes)
 
 
 def paired(*arguments, **settings) -> Estimate:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -60,6 +61,10 @@ class Uniform(Distribution):
         return self.support()
 
 
+# Sums over so few bins are written out, which fuses into one loop over what is drawn.
+_FEW_BINS = 32
+
+
 class Histogram(Distribution):
     """Piecewise uniform on [0, 1): bin i of `gran` equal bins has probability proportional to weights[i]."""
 
@@ -77,11 +82,17 @@ class Histogram(Distribution):
 
     def quantile(self, uniform):
         # How much of every bin lies below, added up: no table is looked into, which would take longer.
+        left, right = self.cumulative[:-1], self.cumulative[1:]
+        slope = 1 / jnp.where(right > left, right - left, 1.0)
+
+        def below(uniform, left, right, slope):
+            return jnp.where(uniform < right, jnp.clip((uniform - left) * slope, 0.0, 1.0), 1.0)
+
+        if len(left) <= _FEW_BINS:
+            return sum(map(partial(below, uniform), left, right, slope), start=jnp.zeros_like(uniform)) / len(left)
         along_bins = lambda edges: edges.reshape((1,) * uniform.ndim + edges.shape)
-        left, right = along_bins(self.cumulative[:-1]), along_bins(self.cumulative[1:])
-        inside = (uniform[..., None] - left) / jnp.where(right > left, right - left, 1.0)
-        below = jnp.where(uniform[..., None] < right, jnp.maximum(inside, 0.0), 1.0)
-        return jnp.sum(below, axis=-1) / below.shape[-1]
+        parts = below(uniform[..., None], *map(along_bins, (left, right, slope)))
+        return jnp.sum(parts, axis=-1) / len(left)
 
     def support(self):
         return 0.0, 1.0
