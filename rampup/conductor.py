@@ -16,6 +16,7 @@ from rampup import config
 from rampup.audit import audit
 from rampup.config import Experiment
 from rampup.exact import bcp
+from rampup.learn import programs
 from rampup.learn.trainer import Training
 from rampup.plans import Plan, plan
 from rampup.policy import LogLinear
@@ -74,10 +75,15 @@ def conduct(
         facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
         if found is not None:
             training.restore(found.arrays)
-        with folder.recording(facts["metrics_bytes"]) as recording:
-            is_finished = _go_on(
-                folder, training, recording, facts["seconds"], on_standing, should_stop, checkpoint_seconds
-            )
+        is_finished = False
+        try:
+            with folder.recording(facts["metrics_bytes"]) as recording:
+                is_finished = _go_on(
+                    folder, training, recording, facts["seconds"], on_standing, should_stop, checkpoint_seconds
+                )
+        finally:
+            if not is_finished:
+                programs.stop_compiling()
         return _finish(folder, chosen, training) if is_finished else None
 
 

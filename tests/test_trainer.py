@@ -1,6 +1,7 @@
 """Training: schemes, stages, batches, determinism, and what happens when numbers go wrong."""
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
@@ -74,6 +75,20 @@ def test_what_is_compiled_ahead_is_all_that_is_run(monkeypatch):
     plain = rampup.train(runs, FEATURES, QUICK)
     for one, other in zip(training.results, plain, strict=True):
         np.testing.assert_allclose(one.theta, other.theta, rtol=1e-8)
+
+
+def test_what_was_not_begun_is_not_compiled_once_training_stops():
+    begun, may_end, pool = threading.Event(), threading.Event(), programs._pool()
+    workers = [pool.submit(lambda: begun.set() or may_end.wait(60)) for _ in range(4)]
+    training = trainer.Training(runs_of("direct"), FEATURES, QUICK)
+    waiting = training.compile_ahead()
+    begun.wait(60)
+    programs.stop_compiling()
+    may_end.set()
+    assert all(program.cancelled() for program in waiting)
+    assert all(worker.result(60) for worker in workers)
+    # It is compiled when it is needed, as without all this.
+    assert training.advance()
 
 
 @contextmanager

@@ -93,6 +93,12 @@ def compile_ahead(
     ]
 
 
+def stop_compiling() -> None:
+    """Begin nothing more of what was to be compiled ahead: a process does not end before all of it is done."""
+    _pool().shutdown(wait=False, cancel_futures=True)
+    _pool.cache_clear()
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     # Python traces one program at a time; what is compiled meanwhile is other threads' work.

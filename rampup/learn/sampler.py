@@ -14,6 +14,8 @@ from rampup.lanes import Whole, in_single_precision, is_laned, over_lanes, settl
 from rampup.problems.base import Problem
 from rampup.types import Flag, Key, LogProbs, Observation, PolicyFn, Real, Theta
 
+Logits = Float[Array, " row"]
+
 
 class Behaviour(NamedTuple):
     """Who rolls in to the branch: the learner itself, or a fixed sampler pi_s followed by a uniform action."""
@@ -164,9 +166,6 @@ def branches(
     weight = jnp.where(seen.is_alive, jnp.repeat(stands_for, num_lanes), 0.0)
     observation = jnp.where(seen.is_alive, seen.observation, 0.0)
     return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
-
-
-Logits = Float[Array, " row"]
 
 
 def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_kernel: bool = False) -> Logits:

@@ -184,7 +184,8 @@ class Training:
         reference_fn = self._reference(group[0].stage.problem)
         for batch in _batches(group):
             for program in self._compiling.get(_form(batch), ()):
-                program.result()
+                if not program.cancelled():
+                    program.result()
             with threads.for_jax():
                 _work(batch, self.features, self.settings, reference_fn, self.results)
         return [one.result.rows[-1] for one in group]
@@ -245,9 +246,13 @@ def train(
             default the problem's own (optimal for bcp, a classical rule for okd and adw).
     """
     training = Training(runs, features, settings or Settings(), reference_for)
-    while rows := training.advance():
-        if on_progress is not None:
-            on_progress(Progress(training.done, training.total, rows))
+    try:
+        while rows := training.advance():
+            if on_progress is not None:
+                on_progress(Progress(training.done, training.total, rows))
+    except BaseException:
+        programs.stop_compiling()
+        raise
     return training.results
 
 
