@@ -3,16 +3,21 @@
 import json
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import rampup
-from rampup import config
+from rampup import config, streams
 from rampup.audit import audit
 from rampup.conductor import begin, conduct
 from rampup.exact import bcp
 from rampup.learn.bound import bounded_run
+from rampup.learn.inspection import Effort, sampled_kappa
+from rampup.learn.trainer import RunResult
 from rampup.plans import plan
+from rampup.policy import LogLinear
+from rampup.references.rules import Naive
 from rampup.runs.schemes import final_phases
 
 # Well-conditioned features and enough lanes: round-off stays round-off in two runs that differ by it.
@@ -30,6 +35,14 @@ TINY = {
         "iterations": 3,
         "record_every": 1,
     },
+}
+
+
+KNAPSACK = TINY | {
+    "problem": {"name": "okd", "parameters": {"n": 5, "B": 1.0, "V": 1.0}},
+    "warmup": {"parameters": {"n": 3}},
+    "schemes": ["direct", "curl"],
+    "seeds": [0],
 }
 
 
@@ -130,3 +143,34 @@ def test_a_sampled_problem_is_measured_only():
     changes = {"problem": okd, "warmup": {"parameters": {"n": 2}}, "features": "monomial:1"}
     nothing = {"predictions": {}, "bounds": {}, "against_best": {}}
     assert audit(plan(config.checked(TINY | changes, "okd")), []) == nothing
+
+
+def test_kappa_against_the_best_policy_learned_is_of_who_rolled_in_first():
+    chosen = plan(config.checked(KNAPSACK, "knapsack"))
+    rng = np.random.default_rng(0)
+    warm, other, best = rng.normal(size=(3, chosen.features.size))
+    results = [
+        RunResult(run, [best] if run.name == "direct" else [warm, other]) for run in chosen.runs if run.seed == 0
+    ]
+    ends = {"direct": 0.4, "curl": 0.3}
+    records = [
+        {"scheme": name, "seed": 0, "stage": int(name == "curl"), "value": value} for name, value in ends.items()
+    ]
+    found = audit(chosen, records, results)["against_best"]
+    naive, target = Naive(2), LogLinear(chosen.problem, chosen.features, jnp.asarray(best))
+    taught = LogLinear(chosen.problem, chosen.features, jnp.asarray(warm))
+    for name, roll_in in (("direct", naive), ("curl", taught)):
+        condition, spread = sampled_kappa(
+            chosen.problem,
+            chosen.features,
+            jnp.zeros(chosen.features.size),
+            streams.key(0),
+            reference_fn=target,
+            roll_in_fn=roll_in,
+            branch_fn=naive,
+            effort=Effort(),
+        )
+        assert found[name]["target"] == "direct"
+        assert found[name]["ln_kappa"] == pytest.approx(float(condition.ln), rel=1e-6)
+        assert found[name]["error"] == pytest.approx(float(spread), rel=1e-3, abs=1e-9)
+    assert found["direct"]["ln_kappa"] != found["curl"]["ln_kappa"]
