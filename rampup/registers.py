@@ -5,7 +5,7 @@ program of one lane is run number by number, as in `lanes`, but inside a kernel:
 stays where it is worked with, and only what it reads at a step comes from memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,15 +57,22 @@ class Loop:
 
     def __init__(self, begin: Callable[[Any, Any], Any], advance: Callable[[Any, Any, Any, Any], Any]):
         self.begin, self.advance = begin, advance
+        self._carried: dict[Hashable, Any] = {}
 
     def has_rules(self, constants: Any, lane: Any) -> bool:
         """Whether a kernel can play it, given what a lane looks like."""
         block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*leaf.shape, BLOCK), leaf.dtype), lane)
         try:
-            _Blocks.of(constants, block).carried(self)
+            self._carried_by(_Blocks.of(constants, block))
         except NotInRegistersError:
             return False
         return True
+
+    def _carried_by(self, blocks: "_Blocks") -> Any:
+        """What is carried from step to step; to find it takes as long as to trace the program a few times."""
+        if blocks.form not in self._carried:
+            self._carried[blocks.form] = blocks.carried(self)
+        return self._carried[blocks.form]
 
     def play(self, num_steps: int, constants: Any, lanes: Any) -> Any:
         """Play all lanes to the end, and return what they carry then: arrays with the lanes as their last axis.
@@ -78,7 +85,7 @@ class Loop:
         from jax.experimental.pallas import triton
 
         blocks = _Blocks.of(constants, lanes)
-        model = blocks.carried(self)
+        model = self._carried_by(blocks)
         arrays = [_readable(jnp.atleast_1d(leaf)) for leaf in blocks.leaves]
 
         def kernel(*places):
@@ -149,12 +156,20 @@ class _Blocks:
             advance = lambda carried: self.following(loop, places, jnp.zeros((), jnp.int32), carried)
             return settled(advance, self.first(loop, places), BLOCK)
 
-        shapes = [
-            (*leaf.shape[:-1], BLOCK) if at >= self.num_constants else leaf.shape or (1,)
+        return jax.eval_shape(opening, [jax.ShapeDtypeStruct(shape, _storable(dtype)) for shape, dtype in self.shapes])
+
+    @property
+    def shapes(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
+        """Of every array as a block reads it, and its type."""
+        return tuple(
+            ((*leaf.shape[:-1], BLOCK) if at >= self.num_constants else leaf.shape or (1,), leaf.dtype)
             for at, leaf in enumerate(self.leaves)
-        ]
-        given = zip(shapes, self.leaves, strict=True)
-        return jax.eval_shape(opening, [jax.ShapeDtypeStruct(shape, _storable(leaf.dtype)) for shape, leaf in given])
+        )
+
+    @property
+    def form(self) -> Hashable:
+        """All that the program depends on."""
+        return self.structure, self.num_constants, self.shapes
 
 
 def _is_parts(value: Any) -> bool:

@@ -159,20 +159,20 @@ def test_the_contract_of_train():
         assert run["samples"] == 30 * 12 * 100 + warmup_samples
 
 
-KNAPSACK = ["train", "okd", "--set", "n=5", "--set", "B=0.8", "--set", "V=1", "--scheme", "direct"]
-KNAPSACK += ["--iterations", 3, "--lanes", 10, "--features", "monomial:2"]
+TRAIN_KNAPSACK = ["train", "okd", "--set", "n=5", "--set", "B=0.8", "--set", "V=1", "--scheme", "direct"]
+TRAIN_KNAPSACK += ["--iterations", 3, "--lanes", 10, "--features", "monomial:2"]
 
 
 @pytest.mark.slow
 def test_train_on_the_knapsack_reports_an_interval():
-    done = run(*KNAPSACK)
+    done = run(*TRAIN_KNAPSACK)
     assert done.returncode == 0, done.stderr
     assert "bang_per_buck" in done.stdout
     assert done.stderr == ""
 
 
 def test_what_samples_cannot_tell_is_null_in_json():
-    (found,) = answer(*KNAPSACK)["runs"]
+    (found,) = answer(*TRAIN_KNAPSACK)["runs"]
     assert found["excess_risk"] is None
     low, high = found["value_interval"]
     assert 0 <= low <= found["value"] <= high <= 1
