@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,12 +51,21 @@ def reproduce(
         checked_page_name(write)
     place = out or os.path.join("runs", f"reproduce-{preset}")
     chosen = [config.load(one, preset=preset) for one in (config.shipped_names() if name == "all" else [name])]
-    folders, claims = [], []
-    for number, (experiment, following) in enumerate(zip_longest(chosen, chosen[1:]), 1):
-        folders.append(_finished(experiment, following, place, f"{number} of {len(chosen)}"))
-        claims.append(claims_of(folders[-1]))
-        if not as_json:
-            _show_claims(claims[-1])
+    folders, claims, drawn = [], [], []
+    # Pictures are drawn while the next experiment trains.
+    with ThreadPoolExecutor(max_workers=1) as painter:
+        for number, (experiment, following) in enumerate(zip_longest(chosen, chosen[1:]), 1):
+            folder = _found(experiment, place) or _begun(experiment, place)
+            _announce(experiment, folder, f"{number} of {len(chosen)}")
+            if folder.summary is None:
+                _train(folder, following)
+                drawn.append(painter.submit(_draw, folder))
+            folders.append(folder)
+            claims.append(claims_of(folder))
+            if not as_json:
+                _show_claims(claims[-1])
+    for one in drawn:
+        one.result()
     found = [claim for own in claims for claim in own]
     if write is not None:
         write_results(folders, found, write)
@@ -67,33 +77,38 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _finished(experiment: Any, following: Any, place: str, which: str) -> Any:
-    """The folder of a finished run of an experiment: found, gone on with, or begun; the next one is made ready for."""
+def _begun(experiment: Any, place: str) -> Any:
     from rampup import conductor
+
+    return conductor.begin(experiment, os.path.join(place, conductor.folder_name(experiment)))
+
+
+def _train(folder: Any, following: Any) -> None:
+    """Go on with a run to its end, and meanwhile make ready for the experiment that follows, if any does."""
+    from rampup import conductor
+
+    with interruptible() as is_asked, run_display() as show:
+
+        def on_standing(standing: Any) -> None:
+            nonlocal following
+            show(standing)
+            if following is not None:
+                conductor.compile_ahead(following)
+                following = None
+
+        summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
+    if summary is None:
+        print(f"rampup: saved; go on with `{shlex.join(['rampup', *sys.argv[1:]])}`", file=sys.stderr)
+        raise typer.Exit(130)
+
+
+def _draw(folder: Any) -> None:
+    """The figures of a finished run, and its report."""
     from rampup.report.figures import save_figures
     from rampup.report.page import write_report
 
-    folder = _found(experiment, place)
-    if folder is None:
-        folder = conductor.begin(experiment, os.path.join(place, conductor.folder_name(experiment)))
-    _announce(experiment, folder, which)
-    if folder.summary is None:
-        with interruptible() as is_asked, run_display() as show:
-
-            def on_standing(standing: Any) -> None:
-                nonlocal following
-                show(standing)
-                if following is not None:
-                    conductor.compile_ahead(following)
-                    following = None
-
-            summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
-        if summary is None:
-            print(f"rampup: saved; go on with `{shlex.join(['rampup', *sys.argv[1:]])}`", file=sys.stderr)
-            raise typer.Exit(130)
-        save_figures(folder)
-        write_report([folder], folder.path / "report.html")
-    return folder
+    save_figures(folder)
+    write_report([folder], folder.path / "report.html")
 
 
 def _found(experiment: Any, place: str) -> Any:
