@@ -117,8 +117,22 @@ class Polynomial(Features):
         powers = [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
         half = len(powers) // 2
         fast, slow = (reduce(_all_products, part, weights[None, :] ** 0) for part in (powers[:half], powers[half:]))
-        return (slow @ (weights[None, :] * fast).T).ravel()
+        return sum_of_products(slow, weights[None, :] * fast).ravel()
 
+
+def sum_of_products(left: Float[Array, "left row"], right: Float[Array, "right row"]) -> Float[Array, "left right"]:
+    """The sum over rows of the products of two columns."""
+    return left @ right.T if jax.default_backend() == "cpu" else by_small_sums(left, right)
+
+
+def by_small_sums(left: Float[Array, "left row"], right: Float[Array, "right row"]) -> Float[Array, "left right"]:
+    """The same for a GPU, which has few blocks of threads for one long sum, and many for short ones side by side."""
+    extra = -left.shape[1] % _ROWS_OF_A_SUM
+    pieces = (jnp.pad(part, ((0, 0), (0, extra))).reshape(len(part), -1, _ROWS_OF_A_SUM) for part in (left, right))
+    return jnp.sum(jnp.einsum("ipr,jpr->pij", *pieces), axis=0)
+
+
+_ROWS_OF_A_SUM = 512
 
 ROWS_AT_ONCE = 2**16
 """So many rows are summed over in one product: their powers take a few hundred numbers each."""

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 import rampup
 from rampup import policy as policies
-from rampup.features import OneHot, Polynomial, better_conditioned, legendre_products, monomial_products, user_features
+from rampup.features import (
+    OneHot,
+    Polynomial,
+    better_conditioned,
+    by_small_sums,
+    legendre_products,
+    monomial_products,
+    user_features,
+)
 
 DEGREES = st.sampled_from([(1,), (7,), (4, 2), (1, 5), (3, 3, 2), (2, 1, 4), (3,) * 4, (2,) * 5])
 COUNTS = st.sampled_from([(1,), (6,), (5, 2), (3, 1, 4)])
@@ -100,6 +108,12 @@ def test_sums_over_many_rows_are_taken_in_pieces(monkeypatch):
     in_pieces = features.gram(weights, variables), features.combination(weights, variables)
     for one, other in zip(at_once, in_pieces, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_small_sums_side_by_side_add_up_to_the_long_one():
+    rng = np.random.default_rng(6)
+    left, right = rng.random((3, 1300)), rng.random((2, 1300))
+    np.testing.assert_allclose(by_small_sums(jnp.asarray(left), jnp.asarray(right)), left @ right.T, rtol=1e-13)
 
 
 @given(COUNTS, seeds)

@@ -11,7 +11,7 @@ from rampup import policy as policies
 from rampup.diagnostics import Moments
 from rampup.exact import bcp, finite
 from rampup.exact.playable import FiniteProblem
-from rampup.features import Features
+from rampup.features import Features, sum_of_products
 from rampup.learn.sampler import Behaviour, Branches, branches
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
@@ -45,7 +45,7 @@ def from_branches(problem: Problem, features: Features, theta: Theta, seen: Bran
     score = lambda surplus, variables: policies.combination(features, surplus, variables, shared)
     scores = jax.vmap(score)(surplus, variables)
     weighted = scores * share[:, None]
-    return Estimate(weighted.T @ scores, advantage @ weighted)
+    return Estimate(sum_of_products(weighted.T, scores.T), advantage @ weighted)
 
 
 def algorithm4(

@@ -269,7 +269,8 @@ def _fisher(
     weights, rows = seen.stride * weights, rows.reshape(-1, rows.shape[-1])
     if weights.ndim == 2:
         return basis.gram(weights.ravel(), rows)
-    return (weights.ravel()[:, None] * rows).T @ rows
+    scores = jnp.sqrt(weights).ravel()[:, None] * rows
+    return scores.T @ scores
 
 
 def _kappa(fishers: Float[Array, "group 2 feat feat"], key: Key, effort: Effort) -> tuple[kappa.Kappa, Real]:
