@@ -23,14 +23,16 @@ commands = typer.Typer()
 @commands.command(
     epilog=examples(
         "rampup reproduce bcp-classical --preset quick",
+        "rampup reproduce okd-uniform adw-special --preset quick",
         "rampup reproduce all --preset quick --json",
         "rampup reproduce all --preset paper --out runs/paper --write docs/results.md",
     )
 )
 def reproduce(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME|all", help="An experiment by name, a YAML file, or all that come along.")
-    ] = "all",
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME|all", help="Experiments by name, YAML files, or all that come along."),
+    ] = None,
     preset: Annotated[str, typer.Option(help="quick (minutes on two cores), or paper (full size).")] = "quick",
     out: Annotated[str | None, typer.Option(help="Where the runs are; by default runs/reproduce-PRESET.")] = None,
     write: Annotated[
@@ -50,7 +52,8 @@ def reproduce(
     if write is not None:
         checked_page_name(write)
     place = out or os.path.join("runs", f"reproduce-{preset}")
-    chosen = [config.load(one, preset=preset) for one in (config.shipped_names() if name == "all" else [name])]
+    every = config.shipped_names() if not names or names == ["all"] else dict.fromkeys(names)
+    chosen = [config.load(name, preset=preset) for name in every]
     folders, claims, drawn = [], [], []
     # Pictures are drawn while the next experiment trains.
     with ThreadPoolExecutor(max_workers=1) as painter:
