@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import safetensors.numpy
 
-from rampup import config
+from rampup import config, processes
 from rampup.audit import audit
 from rampup.config import Experiment
 from rampup.exact import bcp
@@ -65,8 +66,9 @@ def conduct(
 ) -> dict[str, Any] | None:
     """Train a run from where its folder says it is to its end, and return its summary; nothing if asked to stop."""
     if folder.summary is not None:
+        _tell_helpers(None, {})
         return folder.summary
-    with folder.locked():
+    with folder.locked(), processes.watched():
         chosen = plan(_experiment_of(folder))
         if folder.provenance is None:
             folder.write_provenance(provenance())
@@ -75,6 +77,7 @@ def conduct(
         facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
         if found is not None:
             training.restore(found.arrays)
+        _tell_helpers(folder.config, {} if found is None else found.arrays)
         is_finished = False
         try:
             with folder.recording(facts["metrics_bytes"]) as recording:
@@ -85,6 +88,35 @@ def conduct(
             if not is_finished:
                 programs.stop_compiling()
         return _finish(folder, chosen, training) if is_finished else None
+
+
+def _tell_helpers(text: str | None, arrays: Mapping[str, np.ndarray]) -> None:
+    """Tell the other processes of a run, if there are any, what it is and where it stands; or that it is finished."""
+    if not processes.is_alone():
+        config_bytes = {} if text is None else {"config": np.frombuffer(text.encode(), np.uint8)}
+        processes.bytes_from_first(safetensors.numpy.save({**arrays, **config_bytes}))
+
+
+def help_out(expected: Experiment | None = None, *, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Work for a run whose folder the first process keeps, until it is finished or anyone asks to stop.
+
+    Args:
+        expected: what this process was told to run; another experiment is refused.
+    """
+    with processes.watched():
+        arrays = safetensors.numpy.load(processes.bytes_from_first(None))
+        if "config" not in arrays:
+            return
+        text = arrays.pop("config").tobytes().decode()
+        if expected is not None and config.as_yaml(expected) != text:
+            raise ValueError("the first process runs another experiment: give all of them the same command.")
+        chosen = plan(config.parsed(text, "the first process's config"))
+        training = Training(chosen.runs, chosen.features, chosen.settings, chosen.reference_for)
+        if arrays:
+            training.restore(arrays)
+        while training.advance():
+            if processes.anyone(should_stop()):
+                return
 
 
 def compile_ahead(experiment: Experiment) -> None:
@@ -129,7 +161,7 @@ def _go_on(
             recording.flush()
             events.flush()
             now = time.monotonic()
-            if should_stop():
+            if processes.anyone(should_stop()):
                 save()
                 return False
             if now - saved >= checkpoint_seconds:

@@ -86,6 +86,14 @@ def bits_of_lanes(keys: Keys, bit_width: int, shape: tuple[int, ...]) -> Array:
     return _bits_at((words[..., 0], words[..., 1]), bit_width, _counters(shape)[..., None])
 
 
+def children(parent: Key, numbers: Int[Array, " child"]) -> Keys:
+    """The keys of some numbers among those that jax.random.split makes of a stream's, however many it makes."""
+    if not is_stream(parent):
+        return jax.vmap(lambda number: jax.random.fold_in(parent, number))(numbers)
+    words = _child(jax.random.key_data(parent), _SPLIT, numbers.astype(jnp.uint32))
+    return jax.random.wrap_key_data(words, impl=STREAM)
+
+
 def key(seed: int | Int[Array, ""]) -> Key:
     """The root key of a run; jax.random takes it like any other."""
     return jax.random.key(seed, impl=STREAM)

@@ -125,7 +125,7 @@ def _diagnostics(case: Case, program: _Program, state: NPGState) -> float:
 def _parts(case: Case, batch: programs.Batch, state: NPGState) -> dict[str, float]:
     """Seconds of each part of an update of the whole batch, at the same theta."""
     settings = case.settings
-    keys = batch.stage_keys
+    keys = jax.jit(lambda: batch.stage_keys)()
 
     def sample(theta, index):
         draw = lambda theta, key: branches(

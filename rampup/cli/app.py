@@ -23,8 +23,6 @@ def main() -> None:
     """Run the command line: a user's mistake is one line on stderr and exit code 2, a traceback is a bug of ours."""
     try:
         sys.exit(app(standalone_mode=False) or 0)
-    except (ValueError, FloatingPointError) as error:
-        _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
@@ -32,16 +30,23 @@ def main() -> None:
         sys.stdout = None
         sys.exit(0)
     except Exception as error:
-        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            _fail(
-                "there is not enough memory for this: take fewer lanes (trainer.num_lanes, --lanes), fewer branch "
-                "steps (trainer.steps_per_iteration), fewer episodes (trainer.effort.episodes) or a smaller problem."
-            )
-        # Typer's own errors (an unknown option, a missing value) say what is wrong through this method.
-        say = getattr(error, "format_message", None)
-        if say is None:
-            raise
-        _fail(say())
+        fail_with(error)
+
+
+def fail_with(error: Exception) -> None:
+    """Leave with one line on stderr, if an error is a user's mistake; else it goes on."""
+    if isinstance(error, ValueError | FloatingPointError):
+        _fail(str(error))
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        _fail(
+            "there is not enough memory for this: take fewer lanes (trainer.num_lanes, --lanes), fewer branch "
+            "steps (trainer.steps_per_iteration), fewer episodes (trainer.effort.episodes) or a smaller problem."
+        )
+    # Typer's own errors (an unknown option, a missing value) say what is wrong through this method.
+    say = getattr(error, "format_message", None)
+    if say is None:
+        raise error
+    _fail(say())
 
 
 def _fail(message: str) -> None:

@@ -49,3 +49,10 @@ def with_series(given: dict[str, Any], series: str | None) -> dict[str, Any]:
     if "series" in given:
         raise ValueError("`series` was given twice.")
     return given | {"series": series}
+
+
+Coordinator = Annotated[
+    str | None, typer.Option(help="With several processes: where they meet, the first one's host:port.")
+]
+ProcessId = Annotated[int | None, typer.Option(help="Which of them this is: 0 keeps the folder.")]
+NumProcesses = Annotated[int | None, typer.Option(help="How many there are.")]

@@ -9,7 +9,17 @@ import typer
 
 from rampup.cli.app import configure_jax
 from rampup.cli.interrupts import interruptible
-from rampup.cli.options import AsJson, ExperimentName, Override, Preset, examples
+from rampup.cli.members import member
+from rampup.cli.options import (
+    AsJson,
+    Coordinator,
+    ExperimentName,
+    NumProcesses,
+    Override,
+    Preset,
+    ProcessId,
+    examples,
+)
 from rampup.cli.progress import run_display
 from rampup.cli.terminal import paper, print_json, print_table, short, with_margin
 
@@ -58,6 +68,9 @@ def run(
     schemes: Annotated[list[str] | None, typer.Option("--scheme", help="Only this scheme; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds: 0, 1, and so on.")] = None,
     overrides: Override = None,
+    coordinator: Coordinator = None,
+    process_id: ProcessId = None,
+    num_processes: NumProcesses = None,
     as_json: AsJson = False,
 ) -> None:
     """Train all schemes and seeds of an experiment together, into a folder that survives anything."""
@@ -68,25 +81,41 @@ def run(
     changes += [f"schemes={json.dumps(schemes)}"] if schemes else []
     changes += [f"seeds={seeds}"] if seeds is not None else []
     resolved = config.load(experiment, preset=preset, overrides=changes)
-    folder = conductor.begin(resolved, out)
-    _show(_trained(folder), folder, as_json)
+    with member(coordinator, process_id, num_processes):
+        if process_id:
+            _help_out(resolved)
+        else:
+            folder = conductor.begin(resolved, out)
+            _show(_trained(folder), folder, as_json)
 
 
 @commands.command(epilog=examples("rampup resume runs/demo"))
 def resume(
-    folder: Annotated[str, typer.Argument(help="The folder of a run that was interrupted.")], as_json: AsJson = False
+    folder: Annotated[str, typer.Argument(help="The folder of a run that was interrupted.")],
+    coordinator: Coordinator = None,
+    process_id: ProcessId = None,
+    num_processes: NumProcesses = None,
+    as_json: AsJson = False,
 ) -> None:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     configure_jax()
     from rampup.runs.folder import RunFolder
 
-    opened = RunFolder.open(folder)
-    finished = opened.summary
-    if finished is not None and not as_json:
-        print("This run is finished already.")
-    # A crash right after the end may have left it without its report.
-    is_drawn = (opened.path / _REPORT).is_file()
-    _show(finished if finished is not None and is_drawn else _trained(opened), opened, as_json)
+    opened = None if process_id else RunFolder.open(folder)
+    with member(coordinator, process_id, num_processes):
+        if opened is None:
+            _help_out()
+            return
+        if opened.summary is not None and not as_json:
+            print("This run is finished already.")
+        _show(_trained(opened), opened, as_json)
+
+
+def _help_out(expected: Any = None) -> None:
+    from rampup import conductor
+
+    with interruptible() as is_asked:
+        conductor.help_out(expected, should_stop=is_asked)
 
 
 def _trained(folder: Any) -> dict[str, Any]:
@@ -95,13 +124,16 @@ def _trained(folder: Any) -> dict[str, Any]:
     from rampup.report.figures import save_figures
     from rampup.report.page import write_report
 
+    was_finished = folder.summary is not None
     with interruptible() as is_asked, run_display() as on_standing:
         summary = conductor.conduct(folder, on_standing=on_standing, should_stop=is_asked)
     if summary is None:
         print(f"rampup: saved; go on with `{folder.resume_command}`", file=sys.stderr)
         sys.exit(130)
-    save_figures(folder)
-    write_report([folder], folder.path / _REPORT)
+    # A crash right after the end may have left a finished run without its report.
+    if not (was_finished and (folder.path / _REPORT).is_file()):
+        save_figures(folder)
+        write_report([folder], folder.path / _REPORT)
     return summary
 
 

@@ -80,6 +80,7 @@ def exact(
     clip: Real | float,
     num_branches: int | None = None,
     sampler_fn: PolicyFn | None = None,
+    share: None = None,
 ) -> Estimate:
     """What the sampled estimates converge to, for bcp and finite LMDPs; the clip bites only below pi = e^-clip."""
     regularisation = 0.0 if regularisation is None else regularisation

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from rampup import devices
+from rampup.devices import Share
 from rampup.features import Features
 from rampup.lanes import for_each
-from rampup.learn.estimators import ESTIMATORS
+from rampup.learn.estimators import EPISODES_PER_LANE, ESTIMATORS, Estimate
 from rampup.learn.sampler import Behaviour
 from rampup.problems.base import Problem
 from rampup.solvers import SOLVERS, Solution
@@ -65,22 +67,27 @@ def step(
 ) -> tuple[NPGState, Solution]:
     """One update of every run; the random numbers of update t depend on t and the run's key alone."""
 
-    def estimate(theta, iteration, key, behaviour, regularisation, clip):
-        iteration_key = jax.random.fold_in(key, iteration)
-        return ESTIMATORS[method.estimator](
-            problem,
-            features,
-            theta,
-            behaviour,
-            iteration_key,
-            num_lanes=method.num_lanes,
-            num_branches=method.num_branches,
-            regularisation=regularisation,
-            clip=clip,
-            sampler_fn=sampler_fn,
-        )
+    def estimates(share: Share | None) -> Estimate:
+        def of_run(theta, iteration, key, behaviour, regularisation, clip):
+            iteration_key = jax.random.fold_in(key, iteration)
+            return ESTIMATORS[method.estimator](
+                problem,
+                features,
+                theta,
+                behaviour,
+                iteration_key,
+                num_lanes=method.num_lanes,
+                num_branches=method.num_branches,
+                regularisation=regularisation,
+                clip=clip,
+                sampler_fn=sampler_fn,
+                share=share,
+            )
 
-    moments = for_each(estimate, state.theta, state.iteration, run_keys, behaviour, hyper.regularisation, hyper.clip)
+        return for_each(of_run, state.theta, state.iteration, run_keys, behaviour, hyper.regularisation, hyper.clip)
+
+    # What is exact takes no lanes.
+    moments = devices.added_up(estimates) if EPISODES_PER_LANE[method.estimator] else estimates(None)
     # The authors' ridge is 1e-6 on the mean over steps; here the Fisher matrix is a sum over them.
     extra = {"ridge": 1e-6 * problem.horizon} if method.solver == "ridge_project" else {"guess": state.multiplier}
     solution = SOLVERS[method.solver](moments.fisher, moments.gradient, hyper.radius, **extra)

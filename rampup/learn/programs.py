@@ -7,8 +7,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
 
-from rampup import streams
+from rampup import devices, streams
 from rampup.features import Features
 from rampup.lanes import for_each
 from rampup.learn import inspection, npg
@@ -27,14 +28,14 @@ class Batch(NamedTuple):
     hyper: Hyper
     behaviour: Behaviour | None
     sampler_fn: PolicyFn | None
-    stage_keys: jax.Array
+    seeds: Int[Array, " run"]
+    stages: Int[Array, " run"]
     state: NPGState
 
-
-@jax.jit
-def stage_keys(seeds: jax.Array, stages: jax.Array) -> jax.Array:
-    """What all random numbers of a stage of a run come from."""
-    return jax.vmap(lambda seed, stage: jax.random.fold_in(streams.key(seed), stage))(seeds, stages)
+    @property
+    def stage_keys(self) -> Key[Array, " run"]:
+        """What all random numbers of a stage of a run come from."""
+        return jax.vmap(lambda seed, stage: jax.random.fold_in(streams.key(seed), stage))(self.seeds, self.stages)
 
 
 # Equinox's jit takes arrays as arguments and everything else, policies written as functions too, as constants.
@@ -86,11 +87,9 @@ def compile_ahead(
     problem: Problem, features: Features, method: Method, batch: Batch, reference_fn: PolicyFn, effort: Effort
 ) -> list[Future]:
     """Compile both programs in the background; they are ready to be called once the futures are done."""
-    solution = blank(batch.state.theta)
-    return [
-        _pool().submit(updates, problem, features, method, batch, jnp.asarray(0)),
-        _pool().submit(inspect, problem, features, batch, solution, reference_fn, effort),
-    ]
+    everywhere = problem, features, method, batch, devices.everywhere(jnp.asarray(0))
+    here = devices.here((problem, features, batch, blank(batch.state.theta)))
+    return [_pool().submit(updates, *everywhere), _pool().submit(inspect, *here, reference_fn, effort)]
 
 
 def stop_compiling() -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from rampup import policy as policies
 from rampup import registers, streams
+from rampup.devices import Share
 from rampup.features import Features, Polynomial
 from rampup.lanes import Whole, in_single_precision, is_laned, over_lanes, settled, some_lanes, whole
 from rampup.problems.base import Problem
@@ -122,6 +123,7 @@ def branches(
     num_branches: int | None = None,
     is_paired: bool = False,
     sampler_fn: PolicyFn | None = None,
+    share: Share | None = None,
 ) -> Branches:
     """Play `num_lanes` episodes for each branch step h = 0..H-1, in single precision.
 
@@ -131,6 +133,7 @@ def branches(
         num_branches: visit only so many steps, one at random in each of as many equal parts of the horizon.
         is_paired: play both sides of the coin on the same instance with the same random numbers, instead of one.
         sampler_fn: pi_s as any policy, in place of the log-linear one of `behaviour`.
+        share: play only this share of the lanes of each step; some of no weight may fill it up.
     """
     problem, theta, behaviour = in_single_precision((problem, theta, behaviour))
     entropy = None
@@ -146,15 +149,17 @@ def branches(
         uniforms = jax.random.uniform(step_key, (problem.horizon,), theta.dtype)
         return _Dice(problem.draw(instance_key), uniforms, *jax.random.uniform(branch_key, (2,), theta.dtype))
 
-    total = len(steps) * num_lanes
+    own, is_real, numbers = _lanes_of(share, len(steps), num_lanes)
+    total = len(numbers)
     play = _play_in_kernel if _fits_a_kernel(player) else _play_in_step
     filled = total if play is _play_in_step else registers.filled(total)
-    dice = over_lanes(throw, filled, Whole(jax.random.split(lane_key, filled)))
+    keys = streams.children(lane_key, jnp.pad(numbers, (0, filled - total)))
+    dice = over_lanes(throw, filled, Whole(keys))
     coin = whole(dice.coin, filled)[:total]
 
     def played(is_override: Bool[Array, " lane"]) -> tuple[_Seen, Float[Array, " lane"]]:
         """Play every lane to its end: what it met at its branch, and what it earned from there on."""
-        return play(player, dice, steps, is_override, num_lanes)
+        return play(player, dice, steps, is_override, own)
 
     if is_paired:
         seen, for_action = played(jnp.zeros_like(coin, bool))
@@ -163,9 +168,21 @@ def branches(
         # The coin of Algorithm 4 decides which side is played, with weight 2; a pair plays both, with weight 1.
         seen, earned = played(coin < 0.5)
         advantage = jnp.where(coin < 0.5, -2 * earned, 2 * earned)
-    weight = jnp.where(seen.is_alive, jnp.repeat(stands_for, num_lanes), 0.0)
+    weight = jnp.where(seen.is_alive & is_real, jnp.repeat(stands_for, own), 0.0)
     observation = jnp.where(seen.is_alive, seen.observation, 0.0)
     return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
+
+
+def _lanes_of(
+    share: Share | None, num_steps: int, num_lanes: int
+) -> tuple[int, Bool[Array, " lane"], Int[Array, " lane"]]:
+    """How many lanes of each branch step are in a share, which are not there only to fill it, and their numbers."""
+    if share is None:
+        return num_lanes, jnp.ones(num_steps * num_lanes, bool), jnp.arange(num_steps * num_lanes)
+    own = -(-num_lanes // share.num_shares)
+    lane = share.place * own + jnp.arange(own)
+    numbers = num_lanes * jnp.arange(num_steps)[:, None] + lane[None, :]
+    return own, jnp.tile(lane < num_lanes, num_steps), numbers.ravel()
 
 
 def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_kernel: bool = False) -> Logits:

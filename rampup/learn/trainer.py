@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rampup import arguments, intervals, threads
+from rampup import arguments, devices, intervals, processes, threads
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, check_fits
 from rampup.learn import programs
@@ -198,9 +198,8 @@ class Training:
         if not self._compiling:
             for group in _groups_to_come(self.live, self.settings):
                 if _form(group) not in self._compiling:
-                    problem, batch = group[0].stage.problem, batch_of(group, self.settings)
-                    given = problem, self.features, method_of(problem, self.settings), batch
-                    rest = self._reference(problem), self.settings.effort
+                    given = _given(group, self.features, self.settings)
+                    rest = self._reference(group[0].stage.problem), self.settings.effort
                     self._compiling[_form(group)] = programs.compile_ahead(*given, *rest)
         return [program for own in self._compiling.values() for program in own]
 
@@ -309,15 +308,18 @@ def _work(
     group: list[_Live], features: Features, settings: Settings, reference_fn: PolicyFn, results: list[RunResult]
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
-    problem = group[0].stage.problem
-    method, batch = method_of(problem, settings), batch_of(group, settings)
+    problem, features, method, batch = _given(group, features, settings)
     count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
     # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
     state, solution = jax.block_until_ready(
-        programs.updates(problem, features, method, batch, jnp.asarray(max(count, 1)))
+        programs.updates(problem, features, method, batch, devices.everywhere(jnp.asarray(max(count, 1))))
     )
-    seen = programs.inspect(problem, features, batch, solution, reference_fn, settings.effort)
-    host_state, host_solution, host_seen = jax.device_get((state, solution, seen))
+
+    def look() -> Inspection:
+        given = devices.here((problem, features, batch, solution))
+        return programs.inspect(*given, reference_fn, settings.effort)
+
+    host_state, host_solution, host_seen = jax.device_get((state, solution, _said_by_first(look, len(batch.seeds))))
     for index, one in enumerate(group):
         own = (jax.tree.map(lambda leaf, index=index: leaf[index], part) for part in (host_solution, host_seen))
         row = _row(one, settings, *own)
@@ -335,6 +337,21 @@ def _work(
                 f"{_number(one, settings, 'learning_rate')}) or `radius` (now {_number(one, settings, 'radius')}).",
                 results,
             )
+
+
+def _given(group: list[_Live], features: Features, settings: Settings) -> tuple[Problem, Features, Method, Batch]:
+    """What the programs of a group are called with, on all devices."""
+    problem = group[0].stage.problem
+    problem_there, features, batch = devices.everywhere((problem, features, batch_of(group, settings)))
+    return problem_there, features, method_of(problem, settings), batch
+
+
+def _said_by_first(look: Callable[[], Inspection], runs: int) -> Inspection:
+    """An inspection that the first process makes for all of them, whose next steps depend on it."""
+    if processes.is_alone():
+        return look()
+    numbers = lambda: np.stack([np.asarray(part, float) for part in jax.device_get(look())])
+    return Inspection(*processes.from_first(numbers, (len(Inspection._fields), runs)))
 
 
 def _number(one: _Live, settings: Settings, name: str) -> float:
@@ -378,7 +395,8 @@ def batch_of(group: list[_Live], settings: Settings) -> Batch:
         Hyper(*(sent[name] for name in Hyper._fields)),
         Behaviour(sent["is_fixed"], sent["sampler_theta"]) if is_fixed.any() else None,
         group[0].sampler_fn,
-        programs.stage_keys(sent["seed"], sent["stage"]),
+        sent["seed"],
+        sent["stage"],
         NPGState(*(sent[name] for name in NPGState._fields)),
     )
 
