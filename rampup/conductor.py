@@ -1,9 +1,12 @@
 """From a plan to a finished run folder: train, record, go on after any interruption."""
 
+import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +21,11 @@ from rampup.audit import audit
 from rampup.config import Experiment
 from rampup.exact import bcp
 from rampup.learn import programs
-from rampup.learn.trainer import Training
+from rampup.learn.trainer import Live, Run, RunResult, Training, iterations_left
 from rampup.plans import Plan, plan
 from rampup.policy import LogLinear
 from rampup.portrait import portrait
+from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.provenance import provenance
 from rampup.runs.events import EventFile
@@ -65,29 +69,58 @@ def conduct(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> dict[str, Any] | None:
     """Train a run from where its folder says it is to its end, and return its summary; nothing if asked to stop."""
-    if folder.summary is not None:
+    conduct_all([folder], on_standing=on_standing, should_stop=should_stop, checkpoint_seconds=checkpoint_seconds)
+    return folder.summary
+
+
+def conduct_all(
+    folders: Sequence[RunFolder],
+    *,
+    on_standing: Callable[[Standing], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> None:
+    """Train runs that go together as one batch, each from where its folder says it is, to their ends or to a stop."""
+    open_ones = [folder for folder in folders if folder.summary is None]
+    if not open_ones:
         _tell_helpers(None, {})
-        return folder.summary
-    with folder.locked(), processes.watched():
-        chosen = plan(_experiment_of(folder))
-        if folder.provenance is None:
-            folder.write_provenance(provenance())
-        training = Training(chosen.runs, chosen.features, chosen.settings, chosen.reference_for)
-        found = folder.last_checkpoint()
-        facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
-        if found is not None:
-            training.restore(found.arrays)
-        _tell_helpers(folder.config, {} if found is None else found.arrays)
+        return
+    with ExitStack() as stack:
+        for folder in open_ones:
+            stack.enter_context(folder.locked())
+        stack.enter_context(processes.watched())
+        made: dict[str, Problem] = {}
+        plans = [plan(_experiment_of(folder), made) for folder in open_ones]
+        training = Training(
+            [run for chosen in plans for run in _own_runs(chosen)],
+            plans[0].features,
+            plans[0].settings,
+            plans[0].reference_for,
+        )
+        parts, first = [], 0
+        for folder, chosen in zip(open_ones, plans, strict=True):
+            runs = slice(first, first := first + len(chosen.runs))
+            parts.append(stack.enter_context(_Part.opened(folder, chosen, training, runs)))
+        _tell_helpers(open_ones[0].config, training.snapshot())
         is_finished = False
         try:
-            with folder.recording(facts["metrics_bytes"]) as recording:
-                is_finished = _go_on(
-                    folder, training, recording, facts["seconds"], on_standing, should_stop, checkpoint_seconds
-                )
+            is_finished = _go_on(training, parts, on_standing, should_stop, checkpoint_seconds)
         finally:
             if not is_finished:
                 programs.stop_compiling()
-        return _finish(folder, chosen, training) if is_finished else None
+
+
+def go_together(experiment: Experiment) -> str:
+    """What experiments have in common whose runs can be trained as one batch."""
+    own = {"learning_rate", "radius", "iterations", "warmup_iterations", "regularisation"}
+    kept = experiment.model_dump(mode="json", include={"problem", "features", "reference"})
+    return json.dumps([kept, experiment.trainer.model_dump(mode="json", exclude=own)], sort_keys=True)
+
+
+def _own_runs(chosen: Plan) -> list[Run]:
+    """The runs of a plan with the numbers that may differ from plan to plan."""
+    settings = chosen.settings
+    return [replace(run, learning_rate=settings.learning_rate, radius=settings.radius) for run in chosen.runs]
 
 
 def _tell_helpers(text: str | None, arrays: Mapping[str, np.ndarray]) -> None:
@@ -130,51 +163,105 @@ def _experiment_of(folder: RunFolder) -> Experiment:
     return config.parsed(folder.config, str(folder.path))
 
 
+@dataclass
+class _Part:
+    """The runs of one folder among those that are trained together."""
+
+    folder: RunFolder
+    chosen: Plan
+    live: list[Live]
+    snapshot: Callable[[], dict[str, np.ndarray]]
+    recording: Recording
+    events: EventFile
+    seconds_before: float
+    samples_before: int
+    begun: float
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: RunFolder, chosen: Plan, training: Training, runs: slice) -> Iterator["_Part"]:
+        """Put the runs of a folder where they stood when it was saved last."""
+        if folder.provenance is None:
+            folder.write_provenance(provenance())
+        found = folder.last_checkpoint()
+        facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
+        if found is not None:
+            training.restore(found.arrays, runs)
+        with folder.recording(facts["metrics_bytes"]) as recording, closing(EventFile(folder.path)) as events:
+            rows = folder.rows()
+            for record in rows:
+                _add_event(events, record)
+            samples = sum(row["samples"] for row in last_records(rows))
+            live, snapshot = training.live[runs], lambda: training.snapshot(runs)
+            yield cls(folder, chosen, live, snapshot, recording, events, facts["seconds"], samples, time.monotonic())
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.begun
+
+    @property
+    def samples(self) -> int:
+        """Samples taken since it was opened."""
+        return max(sum(one.result.rows[-1]["samples"] for one in self.live if one.result.rows) - self.samples_before, 0)
+
+    @property
+    def is_over(self) -> bool:
+        return all(one.is_over for one in self.live)
+
+    def record(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write what is new of its own runs."""
+        for row in rows:
+            record = record_of(row, self.seconds)
+            self.recording.append(record)
+            _add_event(self.events, record)
+        self.recording.flush()
+        self.events.flush()
+
+    def save(self) -> None:
+        left = sum(iterations_left(one) for one in self.live)
+        total = sum(stage.iterations for one in self.live for stage in one.run.stages)
+        self.recording.save(self.snapshot(), {"seconds": self.seconds, "done": total - left, "total": total})
+
+
 def _go_on(
-    folder: RunFolder,
     training: Training,
-    recording: Recording,
-    seconds_before: float,
+    parts: Sequence[_Part],
     on_standing: Callable[[Standing], None] | None,
     should_stop: Callable[[], bool],
     checkpoint_seconds: float,
 ) -> bool:
-    """The loop of a run: work, record, now and then save. Returns whether the run is finished."""
+    """The loop of a run: work, record, now and then save. Returns whether it came to its end."""
     begun = saved = time.monotonic()
-    samples_before = sum(row["samples"] for row in last_records(folder.rows()))
-    events = EventFile(folder.path)
-    for record in folder.rows():
-        _add_event(events, record)
+    under_way = [part for part in parts if not _is_finished(part)]
+    while rows := training.advance():
+        new = {id(row) for row in rows}
+        for part in under_way:
+            part.record(
+                [one.result.rows[-1] for one in part.live if one.result.rows and id(one.result.rows[-1]) in new]
+            )
+        now = time.monotonic()
+        if processes.anyone(should_stop()):
+            for part in under_way:
+                part.save()
+            return False
+        if now - saved >= checkpoint_seconds:
+            for part in under_way:
+                part.save()
+            saved = now
+        under_way = [part for part in under_way if not _is_finished(part)]
+        if on_standing is not None:
+            rate = sum(part.samples for part in parts) / max(now - begun, 1e-9)
+            on_standing(Standing(training.done, training.total, rows, rate))
+    return True
 
-    def seconds() -> float:
-        return seconds_before + time.monotonic() - begun
 
-    def save() -> None:
-        recording.save(training.snapshot(), {"seconds": seconds(), "done": training.done, "total": training.total})
-
-    try:
-        while rows := training.advance():
-            for row in rows:
-                record = record_of(row, seconds())
-                recording.append(record)
-                _add_event(events, record)
-            recording.flush()
-            events.flush()
-            now = time.monotonic()
-            if processes.anyone(should_stop()):
-                save()
-                return False
-            if now - saved >= checkpoint_seconds:
-                save()
-                saved = now
-            if on_standing is not None:
-                samples = sum(one.result.rows[-1]["samples"] for one in training.live if one.result.rows)
-                rate = max(samples - samples_before, 0) / max(now - begun, 1e-9)
-                on_standing(Standing(training.done, training.total, rows, rate))
-        save()
-        return True
-    finally:
-        events.close()
+def _is_finished(part: _Part) -> bool:
+    """Whether the runs of a folder are over; then what they learned is written."""
+    if not part.is_over:
+        return False
+    part.save()
+    _finish(part)
+    return True
 
 
 def _add_event(events: EventFile, record: dict[str, Any]) -> None:
@@ -185,11 +272,12 @@ def _add_event(events: EventFile, record: dict[str, Any]) -> None:
     events.add(record["samples"], values)
 
 
-def _finish(folder: RunFolder, chosen: Plan, training: Training) -> dict[str, Any]:
+def _finish(part: _Part) -> None:
     """Write what was learned: a policy for each run, and the summary that marks the run as finished."""
+    folder, chosen, live = part.folder, part.chosen, part.live
     experiment, records = chosen.experiment, folder.rows()
     last = {(record["scheme"], record["seed"]): record for record in records}
-    for one in training.live:
+    for one in live:
         record = last[one.run.name, one.run.seed]
         write_policy(
             folder.path / "policies" / f"{one.run.name}-{one.run.seed}.json",
@@ -206,19 +294,18 @@ def _finish(folder: RunFolder, chosen: Plan, training: Training) -> dict[str, An
                 "value_interval": [record["value_low"], record["value_high"]],
             },
         )
-    folder.write_portraits(_portraits(chosen, training))
-    folder.write_theory(audit(chosen, records, training.results))
-    summary = summary_of(experiment, chosen, records)
-    folder.write_summary(summary)
-    return summary
+    results = [one.result for one in live]
+    folder.write_portraits(_portraits(chosen, results))
+    folder.write_theory(audit(chosen, records, results))
+    folder.write_summary(summary_of(experiment, chosen, records))
 
 
-def _portraits(chosen: Plan, training: Training) -> dict[str, Any]:
+def _portraits(chosen: Plan, results: Sequence[RunResult]) -> dict[str, Any]:
     """A picture of the first policy of every scheme."""
     pictures = {}
-    for one in training.live:
+    for one in results:
         if one.run.name not in pictures:
-            policy = LogLinear(chosen.problem, chosen.features, jnp.asarray(one.result.theta))
+            policy = LogLinear(chosen.problem, chosen.features, jnp.asarray(one.theta))
             pictures[one.run.name] = portrait(chosen.problem, policy)
     return {name: picture for name, picture in pictures.items() if picture is not None}
 

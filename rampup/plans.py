@@ -1,5 +1,6 @@
 """From an experiment to a plan: real problems, features, settings and runs, or one sentence about what does not fit."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,11 +40,16 @@ class Plan(NamedTuple):
         return policy_named(problem, self.reference)
 
 
-def plan(experiment: Experiment) -> Plan:
-    """Make everything an experiment names; what does not fit together is refused before anything is written."""
+def plan(experiment: Experiment, made: dict[str, Problem] | None = None) -> Plan:
+    """Make everything an experiment names; what does not fit together is refused before anything is written.
+
+    Args:
+        made: problems of other plans, which are used again, and those of this one are added to them.
+    """
     given, trainer = experiment.problem, experiment.trainer
-    problem = _made(experiment, {})
-    warmup = None if experiment.warmup is None else _made(experiment, experiment.warmup.parameters)
+    made = {} if made is None else made
+    problem = _made(experiment, {}, made)
+    warmup = None if experiment.warmup is None else _made(experiment, experiment.warmup.parameters, made)
     features = as_features(experiment.features, problem)
     if features.size > _MOST_FEATURES:
         raise ValueError(f"`features` {experiment.features!r:.60} are more than {_MOST_FEATURES} numbers.")
@@ -58,7 +64,7 @@ def plan(experiment: Experiment) -> Plan:
         record_every=trainer.record_every,
         effort=Effort(**trainer.effort.model_dump()),
     )
-    steps = _steps(experiment, problem)
+    steps = _steps(experiment, problem, made)
     for name in trainer.iterations if isinstance(trainer.iterations, dict) else []:
         arguments.known_name("scheme in `trainer.iterations`", name, (*SCHEMES, "multi_step"))
     if len(experiment.schemes) * len(experiment.seeds) * features.size > _MOST_PARAMETERS:
@@ -79,12 +85,15 @@ def plan(experiment: Experiment) -> Plan:
     return chosen
 
 
-def _made(experiment: Experiment, changes: dict[str, Any]) -> Problem:
-    """The problem of an experiment, some of its parameters changed."""
+def _made(experiment: Experiment, changes: dict[str, Any], made: dict[str, Problem]) -> Problem:
+    """The problem of an experiment, some of its parameters changed; one and the same wherever they are the same."""
     name, parameters = experiment.problem.name, experiment.problem.parameters | changes
     _refuse_huge_sizes(parameters, _most_arrivals(experiment))
+    key = json.dumps([name, parameters], sort_keys=True)
     try:
-        return make(name, **parameters)
+        if key not in made:
+            made[key] = make(name, **parameters)
+        return made[key]
     except OverflowError:
         raise ValueError(f"the parameters of {name} hold a number that is too large to work with.") from None
 
@@ -107,7 +116,7 @@ def _refuse_huge_sizes(parameters: Mapping[str, Any], most: int) -> None:
                 _refuse_huge_sizes(inner, most)
 
 
-def _steps(experiment: Experiment, problem: Problem) -> list[Problem]:
+def _steps(experiment: Experiment, problem: Problem, made: dict[str, Problem]) -> list[Problem]:
     """The growing problems of multi_step, made once so that all its runs share them."""
     if experiment.multi_step is None:
         return []
@@ -115,7 +124,7 @@ def _steps(experiment: Experiment, problem: Problem) -> list[Problem]:
     *smaller, last = experiment.multi_step.sizes
     if given.parameters | last != given.parameters:
         raise ValueError("the last of `multi_step.sizes` must be the size of the problem itself.")
-    return [*(_made(experiment, changes) for changes in smaller), problem]
+    return [*(_made(experiment, changes, made) for changes in smaller), problem]
 
 
 def _stages(

@@ -101,7 +101,7 @@ def finished(tmp_path_factory):
 def half_way(finished, tmp_path):
     """A run stopped half-way, with two checkpoints behind it."""
     path = tmp_path / "half"
-    assert conduct(begin(tiny(), path), should_stop=stop_after(finished[1] // 2), checkpoint_seconds=0) is None
+    assert conduct(begin(tiny(), path), should_stop=stop_after(finished[1] // 2 - 1), checkpoint_seconds=0) is None
     return path
 
 

@@ -107,7 +107,7 @@ class NonFiniteError(FloatingPointError):
 
 
 @dataclass
-class _Live:
+class Live:
     """A run under way: the state of its present stage."""
 
     result: RunResult
@@ -160,7 +160,7 @@ class Training:
             for stage in run.stages:
                 check_fits(features, stage.problem)
         self.features, self.settings, self.reference_for = features, settings, reference_for
-        self.live = [_Live(RunResult(run), np.zeros(features.size)) for run in runs]
+        self.live = [Live(RunResult(run), np.zeros(features.size)) for run in runs]
         self.total = sum(stage.iterations for run in runs for stage in run.stages)
         self._references: dict[int, PolicyFn] = {}
         self._compiling: dict[Hashable, list[Future]] = {}
@@ -172,7 +172,7 @@ class Training:
     @property
     def done(self) -> int:
         """Iterations behind us, those that an early promotion saved among them."""
-        return self.total - sum(_iterations_left(one) for one in self.live)
+        return self.total - sum(iterations_left(one) for one in self.live)
 
     def advance(self) -> list[dict[str, Any]]:
         """Record a row of every run that shares the next problem, and update those runs; no rows means all is done."""
@@ -208,10 +208,10 @@ class Training:
             self._references[id(problem)] = self.reference_for(problem)
         return self._references[id(problem)]
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Everything the next update needs, as arrays; the rows recorded are not among it."""
+    def snapshot(self, runs: slice = slice(None)) -> dict[str, np.ndarray]:
+        """Everything the next update of some runs needs, as arrays; the rows recorded are not among it."""
         arrays = {}
-        for index, one in enumerate(self.live):
+        for index, one in enumerate(self.live[runs]):
             counters = one.stage_index, one.iteration, one.samples_before, one.last_row
             arrays[f"{index}.counters"] = np.array(counters, np.int64)
             arrays[f"{index}.numbers"] = np.array([one.error_sum, one.error_weight, one.multiplier])
@@ -219,9 +219,9 @@ class Training:
             arrays[f"{index}.thetas"] = np.array(one.result.thetas).reshape(-1, self.features.size)
         return arrays
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray], runs: slice = slice(None)) -> None:
         """Go on from a snapshot of the same runs: to the same end, bit by bit, as if nothing had happened."""
-        for index, one in enumerate(self.live):
+        for index, one in enumerate(self.live[runs]):
             counters = (int(number) for number in arrays[f"{index}.counters"])
             one.stage_index, one.iteration, one.samples_before, one.last_row = counters
             numbers = (float(number) for number in arrays[f"{index}.numbers"])
@@ -255,7 +255,7 @@ def train(
     return training.results
 
 
-def _next_group(live: list[_Live]) -> list[_Live]:
+def _next_group(live: list[Live]) -> list[Live]:
     """The runs to advance next: those that share problem and sampler with the one that has most stages to go."""
     waiting = [one for one in live if not one.is_over]
     if not waiting:
@@ -264,7 +264,7 @@ def _next_group(live: list[_Live]) -> list[_Live]:
     return [one for one in waiting if _kind(one) == _kind(first)]
 
 
-def _groups_to_come(live: list[_Live], settings: Settings) -> Iterator[list[_Live]]:
+def _groups_to_come(live: list[Live], settings: Settings) -> Iterator[list[Live]]:
     """The groups that will advance from here on, if every stage takes its full length."""
     live = [replace(one, result=RunResult(one.run, list(one.result.thetas))) for one in live]
     while group := _next_group(live):
@@ -276,36 +276,36 @@ def _groups_to_come(live: list[_Live], settings: Settings) -> Iterator[list[_Liv
                 _close_stage(one, settings)
 
 
-def _form(group: list[_Live]) -> Hashable:
+def _form(group: list[Live]) -> Hashable:
     """What a program depends on: groups of one form are advanced by the same."""
     samples = any(one.stage.sampler != "on_policy" for one in group)
     regularises = any(one.stage.regularisation for one in group)
     return _kind(group[0]), _size(group), samples, regularises
 
 
-def _size(group: list[_Live]) -> int:
+def _size(group: list[Live]) -> int:
     """How many runs a program has: a power of two where runs may leave it one by one, to compile less."""
     may_shrink = any(one.stage.promote_at is not None for one in group)
     return 1 << (len(group) - 1).bit_length() if may_shrink else len(group)
 
 
-def _batches(group: list[_Live]) -> list[list[_Live]]:
+def _batches(group: list[Live]) -> list[list[Live]]:
     """The runs of a group that advance in one program: all of them, or one where one alone fills the machine."""
     return [[one] for one in group] if jax.default_backend() == "cpu" else [group]
 
 
-def _kind(one: _Live) -> tuple[int, int]:
+def _kind(one: Live) -> tuple[int, int]:
     return id(one.stage.problem), id(one.sampler_fn)
 
 
-def _iterations_left(one: _Live) -> int:
+def iterations_left(one: Live) -> int:
     if one.is_over:
         return 0
     return sum(stage.iterations for stage in one.run.stages[one.stage_index :]) - one.iteration
 
 
 def _work(
-    group: list[_Live], features: Features, settings: Settings, reference_fn: PolicyFn, results: list[RunResult]
+    group: list[Live], features: Features, settings: Settings, reference_fn: PolicyFn, results: list[RunResult]
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
     problem, features, method, batch = _given(group, features, settings)
@@ -339,7 +339,7 @@ def _work(
             )
 
 
-def _given(group: list[_Live], features: Features, settings: Settings) -> tuple[Problem, Features, Method, Batch]:
+def _given(group: list[Live], features: Features, settings: Settings) -> tuple[Problem, Features, Method, Batch]:
     """What the programs of a group are called with, on all devices."""
     problem = group[0].stage.problem
     problem_there, features, batch = devices.everywhere((problem, features, batch_of(group, settings)))
@@ -354,7 +354,7 @@ def _said_by_first(look: Callable[[], Inspection], runs: int) -> Inspection:
     return Inspection(*processes.from_first(numbers, (len(Inspection._fields), runs)))
 
 
-def _number(one: _Live, settings: Settings, name: str) -> float:
+def _number(one: Live, settings: Settings, name: str) -> float:
     """The run's own value of a hyper-parameter, or the common one."""
     own = getattr(one.run, name)
     return float(getattr(settings, name) if own is None else own)
@@ -367,7 +367,7 @@ def method_of(problem: Problem, settings: Settings) -> Method:
     return Method(settings.num_lanes, settings.estimator, settings.solver, some)
 
 
-def batch_of(group: list[_Live], settings: Settings) -> Batch:
+def batch_of(group: list[Live], settings: Settings) -> Batch:
     """The runs of a group as arrays."""
     size = _size(group)
     padded = group + [group[0]] * (size - len(group))
@@ -401,7 +401,7 @@ def batch_of(group: list[_Live], settings: Settings) -> Batch:
     )
 
 
-def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -> dict[str, Any]:
+def _row(one: Live, settings: Settings, solution: Solution, seen: Inspection) -> dict[str, Any]:
     """Everything worth recording about theta_t, as plain numbers."""
     decay = 1 - _number(one, settings, "learning_rate") * one.stage.regularisation
     fade = decay ** (one.iteration - one.last_row)
@@ -433,7 +433,7 @@ def _row(one: _Live, settings: Settings, solution: Solution, seen: Inspection) -
     }
 
 
-def _value_interval(one: _Live, settings: Settings, seen: Inspection) -> list[float]:
+def _value_interval(one: Live, settings: Settings, seen: Inspection) -> list[float]:
     """The 95% interval of the value; a single point where it is exact."""
     value, error = float(seen.value), float(seen.value_error)
     if isinstance(one.stage.problem, BCP):
@@ -441,7 +441,7 @@ def _value_interval(one: _Live, settings: Settings, seen: Inspection) -> list[fl
     return intervals.of_returns(value, error, settings.effort.played)
 
 
-def _samples(one: _Live, settings: Settings) -> int:
+def _samples(one: Live, settings: Settings) -> int:
     """T x H x N of the present stage, as the paper counts, or T x K x N."""
     count = num_branches(one.stage.problem, settings)
     return one.iteration * count * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
@@ -452,7 +452,7 @@ def num_branches(problem: Problem, settings: Settings) -> int:
     return min(settings.steps_per_iteration or problem.horizon, problem.horizon)
 
 
-def _close_stage(one: _Live, settings: Settings) -> None:
+def _close_stage(one: Live, settings: Settings) -> None:
     """Keep what the stage learned and make ready for the next."""
     one.samples_before += _samples(one, settings)
     one.result.thetas.append(one.theta)
