@@ -4,17 +4,22 @@ VENV ?= .venv
 READY := $(VENV)/.ready
 TESTS ?= tests
 
-.PHONY: run test test-slow check fix docs examples clean
+.PHONY: run test test-slow test-ray check fix docs examples clean
 .DELETE_ON_ERROR:
 
 run: $(READY)
 	@$(VENV)/bin/rampup run bcp-classical --preset quick
 
 test: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 -m "not slow" $(TESTS)
+	$(VENV)/bin/python -m pytest -n 2 -m "not slow and not ray" $(TESTS)
 
 test-slow: $(READY)
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(TESTS)
+
+# On a cluster of separate processes on this machine; installs Ray first.
+test-ray: $(READY)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(VENV)/bin/python -m pytest -m ray tests/test_sweeps.py
 
 check: $(READY)
 	$(VENV)/bin/ruff check .

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -20,6 +20,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+
+Model = TypeVar("Model", bound=BaseModel)
 
 # More updates than any machine makes in a lifetime, and far from where counters overflow.
 _MOST_UPDATES = 10**9
@@ -176,15 +178,20 @@ def is_file_name(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or "/" in name
 
 
+def document(path: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """A YAML file that holds a mapping: its name, and what is written there."""
+    try:
+        return path, _mapping(path, _parsed(path, Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ValueError(f"cannot read the {kind} {path!r}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"the {kind} {path!r} is not UTF-8 text.") from None
+
+
 def _document(name: str) -> tuple[str, dict[str, Any]]:
     """Where an experiment comes from, and what is written there."""
     if is_file_name(name):
-        try:
-            return name, _mapping(name, _parsed(name, Path(name).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise ValueError(f"cannot read the experiment file {name!r}: {error.strerror}.") from None
-        except UnicodeDecodeError:
-            raise ValueError(f"the experiment file {name!r} is not UTF-8 text.") from None
+        return document(name, "experiment file")
     if name not in shipped_names():
         near = difflib.get_close_matches(name, shipped_names(), n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -270,18 +277,31 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _override(document: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
-    keys = path.split(".")
-    if not equals or not all(keys):
+    if not equals or not all(path.split(".")):
         raise ValueError(f"`--set` takes key=value with dots for keys inside keys, got {override!r}.")
+    _put(document, path, _value(text), "--set ")
+
+
+def _put(document: dict[str, Any], path: str, value: Any, how: str = "") -> None:
+    """Set a leaf by its path, with dots for keys inside keys."""
+    *outer, last = path.split(".")
     place = document
-    for key in keys[:-1]:
+    for key in outer:
         inner = place.get(key)
         if inner is None:
             inner = {}
         if not isinstance(inner, dict):
-            raise ValueError(f"`--set {path}`: {key!r} holds a value, not further keys.")
+            raise ValueError(f"`{how}{path}`: {key!r} holds a value, not further keys.")
         place[key] = place = dict(inner)
-    place[keys[-1]] = _value(text)
+    place[last] = value
+
+
+def changed(experiment: Experiment, changes: Mapping[str, Any], source: str) -> Experiment:
+    """An experiment with some leaves set otherwise, by their paths."""
+    document = experiment.model_dump(mode="json")
+    for path, value in changes.items():
+        _put(document, path, value)
+    return checked(document, source)
 
 
 def _value(text: str) -> Any:
@@ -300,23 +320,29 @@ def parsed(text: str, source: str) -> Experiment:
 
 def checked(document: Any, source: str) -> Experiment:
     """Return the experiment if the document is one; else one sentence about the first thing wrong."""
+    return validated(Experiment, document, source)
+
+
+def validated(model: type[Model], document: Any, source: str) -> Model:
+    """What a model makes of a document; else one sentence about the first thing wrong."""
     try:
-        return Experiment.model_validate(document)
+        return model.model_validate(document)
     except ValidationError as error:
         # A misspelt key is also a missing one: the first says more.
         first = min(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
-        raise ValueError(f"{source}: {_one_line(_sentence(first))}") from None
+        raise ValueError(f"{source}: {_one_line(_sentence(model, first))}") from None
     except RecursionError:
         raise ValueError(f"{source}: it is nested too deeply.") from None
 
 
-def _sentence(problem: Any) -> str:
-    path = ".".join(str(part) for part in problem["loc"] if part not in (_ONE, _EACH))
+def _sentence(model: type[BaseModel], problem: Any) -> str:
+    # The forms that a value may have are told apart by names that no key has.
+    path = ".".join(str(part) for part in problem["loc"] if not str(part).startswith("<"))
     if problem["type"] == "extra_forbidden":
-        known = _fields_at(problem["loc"][:-1])
+        known = _fields_at(model, problem["loc"][:-1])
         near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"unknown key `{path}`: {hint}known are {', '.join(known)}."
+        return f"unknown key `{path}`{f': {hint}known are ' if known else ''}{', '.join(known)}."
     if problem["type"] == "missing":
         return f"`{path}` is missing."
     given = f", got {problem['input']!r:.60}" if not isinstance(problem["input"], dict) else ""
@@ -326,15 +352,18 @@ def _sentence(problem: Any) -> str:
     )
 
 
-def _fields_at(location: Sequence[Any]) -> list[str]:
-    """The keys known at a place of the config."""
-    model: Any = Experiment
+def _fields_at(model: Any, location: Sequence[Any]) -> list[str]:
+    """The keys known at a place of a document."""
     for part in location:
-        annotation = model.model_fields[part].annotation
+        annotation = _fields(model)[part].annotation if part in _fields(model) else None
         model = next((one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields")), None)
         if model is None:
             return []
-    return list(model.model_fields)
+    return list(_fields(model))
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def as_yaml(experiment: Experiment) -> str:

@@ -1,6 +1,7 @@
 """Tests run in double precision, with silent rank and dtype promotion forbidden and all shapes checked."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -70,3 +71,24 @@ def called(monkeypatch, capsys):
         return left.value.code, *capsys.readouterr()
 
     return call
+
+
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no Chromium with its driver here: run scripts/install_chromium.sh")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1280,900"):
+        options.add_argument(f"--{argument}")
+    options.add_argument(f"--user-data-dir={tmp_path / 'browser'}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield chrome
+    chrome.quit()

@@ -154,7 +154,7 @@ def test_overrides_apply_in_order_and_leave_the_rest_alone():
         plain.trainer.model_copy(update={"iterations": 4})
     )
     assert config.load("bcp-classical") == plain
-    assert config.load("bcp-classical", preset="quick", overrides=["seeds=1"]).iterations_of("curl") == 600
+    assert config.load("bcp-classical", preset="quick", overrides=["seeds=1"]).iterations_of("curl") == 250
 
 
 def test_a_number_with_an_exponent_is_a_number_in_a_file_too(tmp_path):

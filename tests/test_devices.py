@@ -72,7 +72,7 @@ def test_shares_of_the_lanes_add_up_to_all_of_them(name, estimator, num_shares, 
 UPDATES = """
 import sys
 import numpy as np
-from rampup.cli.app import configure_jax
+from rampup.runtime import configure_jax
 configure_jax()
 from rampup import config, plans
 from rampup.learn.trainer import Training

@@ -10,7 +10,7 @@ ROOT = Path(rampup.__file__).parent
 # From the ground up; a module may import what stands before it, and its own folder.
 LAYERS = [
     ["gymnasium_plugin"],
-    ["arguments", "types", "intervals", "threads", "devices", "processes"],
+    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime"],
     ["streams"],
     ["lanes"],
     ["registers"],
@@ -32,6 +32,7 @@ LAYERS = [
     ["plans"],
     ["audit"],
     ["conductor", "bench"],
+    ["sweeps"],
     ["cli"],
     ["__main__"],
 ]

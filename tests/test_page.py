@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 import time
 from html.parser import HTMLParser
 
@@ -16,7 +15,6 @@ from rampup.runs.folder import RunFolder
 HOSTILE = (
     "</script><script>window.broken=1</script>\"'><img src=x onerror=window.broken=1> ../../Größe \u2028 {{ 7*7 }}"
 )
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 
 def record(scheme, seed, stage, iteration, samples, value, ln_kappa):
@@ -358,24 +356,6 @@ def test_a_run_that_recorded_nothing_has_a_page(tmp_path):
 def test_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="at least one run"):
         write_report([], tmp_path / "page.html")
-
-
-@pytest.fixture
-def browser(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no Chromium with its driver here: run scripts/install_chromium.sh")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1280,900"):
-        options.add_argument(f"--{argument}")
-    options.add_argument(f"--user-data-dir={tmp_path / 'browser'}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
 
 
 class Shown:

@@ -55,12 +55,3 @@ def _fail(message: str) -> None:
         sys.exit(0)
     print(f"rampup: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(2)
-
-
-def configure_jax() -> None:
-    """Set JAX up for a command; the library itself never does."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    # Batched factorisations of two programs in flight would block each other for ever on the thread pool of two cores.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, write_json
+from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 

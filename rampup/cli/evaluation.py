@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, SeriesShortcut, Setting, examples, parameters, with_series
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import ends_text, native_output_on_stderr, paper, print_json, print_table, with_margin
+from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import run_display
 from rampup.cli.terminal import paper, print_json
+from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.interrupts import interruptible
 from rampup.cli.members import member
 from rampup.cli.options import (
@@ -22,6 +21,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import run_display
 from rampup.cli.terminal import paper, print_json, print_table, short, with_margin
+from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.options import (
     AsJson,
     FeaturesOption,
@@ -17,6 +16,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import tracked, work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
+from rampup.runtime import configure_jax
 
 commands = typer.Typer(help="Exact answers and closed forms of the paper.", no_args_is_help=True)
 

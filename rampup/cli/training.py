@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.app import configure_jax
 from rampup.cli.options import AsJson, Setting, examples, parameters
 from rampup.cli.progress import progress_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
+from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 

@@ -33,13 +33,13 @@ def page_of(folders: Sequence[RunFolder]) -> str:
     data = [drawing.drawn(folder, run, most) for folder, run in zip(folders, runs, strict=True)]
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             title=runs[0]["name"] if len(runs) == 1 else f"{len(runs)} runs",
             runs=runs,
             data=_json_for_html(data),
-            style=(_HERE / "page.css").read_text(encoding="utf-8"),
+            style=style(),
             script=script,
             # The browser runs this script and no other, whatever a name or a config may hold.
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -50,17 +50,23 @@ def page_of(folders: Sequence[RunFolder]) -> str:
     )
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def style() -> str:
+    """How all pages look."""
+    return (_HERE / "page.css").read_text(encoding="utf-8")
+
+
+def environment() -> jinja2.Environment:
+    """Where templates are found, and how they write numbers."""
+    found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = "rate", "percent", "whole", "logarithm", "spread", "size"
-    environment.filters |= {name: getattr(words, name) for name in names}
-    return environment
+    names = "rate", "percent", "whole", "logarithm", "spread", "size", "setting"
+    found.filters |= {name: getattr(words, name) for name in names}
+    return found
 
 
 def _json_for_html(data: Any) -> str:

@@ -101,3 +101,8 @@ def size(value: float | None) -> str:
         return "infinite"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return f"{value:.4f}" if abs(value) < 1e6 else f"{mantissa}e{int(exponent)}"
+
+
+def setting(value: Any) -> str:
+    """A setting of an experiment, whatever it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -19,6 +19,10 @@ CONFIG, PROVENANCE, METRICS = "config.yaml", "provenance.json", "metrics.jsonl"
 SUMMARY, PORTRAITS, THEORY = "summary.json", "portraits.json", "theory.json"
 
 
+class TakenError(ValueError):
+    """Another process is at work in a folder."""
+
+
 class RunFolder:
     """The files of one run; nothing outside its folder is ever written."""
 
@@ -145,7 +149,7 @@ class RunFolder:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"another process is at work in {str(self.path)!r}: wait for it, or stop it.") from None
+            raise TakenError(f"another process is at work in {str(self.path)!r}: wait for it, or stop it.") from None
 
     @contextmanager
     def recording(self, keep: int) -> Iterator["Recording"]:

@@ -11,11 +11,7 @@ from rampup.runs.folder import RunFolder
 
 def write_parquet(folders: Sequence[RunFolder], path: str | Path, *, scheme: str | None = None) -> int:
     """Write all records of runs, each with the folder of its run in the column `run`; return how many there are."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ValueError("a Parquet file needs pyarrow: install it with `pip install 'rampup[parquet]'`.") from None
+    require()
     records = [
         {"run": str(folder.path)} | record
         for folder in folders
@@ -24,12 +20,32 @@ def write_parquet(folders: Sequence[RunFolder], path: str | Path, *, scheme: str
     ]
     if not records:
         raise ValueError("there is nothing to write: no run with records fits.")
+    write_table(records, path)
+    return len(records)
+
+
+def require() -> None:
+    """Complain now, not after the work, where pyarrow is missing."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ValueError("a Parquet file needs pyarrow: install it with `pip install 'rampup[parquet]'`.") from None
+
+
+def write_table(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Write records as one table; a column of numbers and texts is one of texts."""
+    import pyarrow
+    from pyarrow import parquet
+
     columns = _columns(records)
-    schema = pyarrow.schema([(name, getattr(pyarrow, _kind(values))()) for name, values in columns.items()])
+    kinds = {name: _kind(values) for name, values in columns.items()}
+    for name, kind in kinds.items():
+        if kind == "string":
+            columns[name] = [None if value is None else str(value) for value in columns[name]]
+    schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in kinds.items()])
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.table(columns, schema), buffer)
     write_whole(path, buffer.getvalue())
-    return len(records)
 
 
 def _columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
