@@ -4,7 +4,7 @@ VENV ?= .venv
 READY := $(VENV)/.ready
 TESTS ?= tests
 
-.PHONY: run test test-slow test-ray check fix docs examples clean
+.PHONY: run test test-slow test-long test-ray check fix docs examples clean
 .DELETE_ON_ERROR:
 
 run: $(READY)
@@ -14,7 +14,10 @@ test: $(READY)
 	$(VENV)/bin/python -m pytest -n 2 -m "not slow and not ray" $(TESTS)
 
 test-slow: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 -m slow $(TESTS)
+	$(VENV)/bin/python -m pytest -n 2 -m "slow and not long" $(TESTS)
+
+test-long: $(READY)
+	$(VENV)/bin/python -m pytest -n 2 -m long $(TESTS)
 
 # On a cluster of separate processes on this machine; installs Ray first.
 test-ray: $(READY)

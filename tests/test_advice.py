@@ -124,7 +124,10 @@ FIVE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize(
+    "name",
+    ["classical", "adversarial", *(pytest.param(one, marks=pytest.mark.long) for one in ("halves", "steep", "random"))],
+)
 def test_training_agrees_with_the_predicted_order_of_samplers(name):
     probs = FIVE[name]
     problem, sizes = rampup.make("bcp", series=probs), (2, 3, 5)

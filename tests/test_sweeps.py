@@ -353,14 +353,6 @@ def workers():
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(600)
-def test_a_cluster_gives_the_same_table(cluster, many):
-    output, complaint = sweep_in(many, "ray", "--engine", "ray", "--address", cluster).communicate(timeout=500)
-    assert json.loads(output) == {"runs": 64, "completed": 64, "failed": 0, "table": "ray/results.parquet"}, complaint
-    assert_same_table(table(many / "ray"), table(many / "local"))
-
-
-@pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_killed_workers_and_drivers_lose_and_double_nothing(cluster, many):
     chance, killed = random.Random(0), 0
