@@ -68,8 +68,12 @@ def sweep(
             failures.update({int(os.path.basename(path)): problem for path, problem in problems.items()})
             tell(_standing(ended, total, len(failures)), ended, total)
 
+        def on_standing(standing: Any) -> None:
+            part = f", {standing.done / standing.total:.0%} of the next" if standing.done < standing.total else ""
+            tell(_standing(ended, total, len(failures)) + part, ended, total)
+
         if engine == "local":
-            engines.run_here(store, left, done, is_asked, batch)
+            engines.run_here(store, left, done, is_asked, batch, on_standing)
         elif left:
             with engines.ray_cluster(address) as ray:
                 engines.run_on_ray(ray, store, left, done, is_asked, batch)

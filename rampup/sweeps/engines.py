@@ -14,7 +14,7 @@ from rampup import conductor
 from rampup.runtime import configure_jax
 from rampup.sweeps.plan import Task
 from rampup.sweeps.store import Store
-from rampup.sweeps.work import work
+from rampup.sweeps.work import ShouldStop, Tell, work
 
 Batch = list[Task]
 Done = Callable[[Sequence[Task], dict[str, str]], None]
@@ -33,14 +33,14 @@ def batches(tasks: Sequence[Task], most: int) -> list[Batch]:
 
 
 def run_here(
-    store: Store, tasks: Sequence[Task], done: Done, should_stop: Callable[[], bool], most: int | None
+    store: Store, tasks: Sequence[Task], done: Done, should_stop: ShouldStop, most: int | None, tell: Tell
 ) -> None:
     """One batch after another, in this process."""
     for batch in batches(tasks, most or (1 if jax.default_backend() == "cpu" else RUNS_ON_A_GPU)):
         if should_stop():
             return
         paths = [str(store.folder(task).path) for task in batch]
-        failures = work(paths, should_stop)
+        failures = work(paths, should_stop, tell)
         if should_stop():
             return
         done(batch, failures)
@@ -102,7 +102,7 @@ def _no_answer(address: str, reason: str) -> ValueError:
 
 
 def run_on_ray(
-    ray: Any, store: Store, tasks: Sequence[Task], done: Done, should_stop: Callable[[], bool], most: int | None
+    ray: Any, store: Store, tasks: Sequence[Task], done: Done, should_stop: ShouldStop, most: int | None
 ) -> None:
     """As many batches at a time as the cluster has room for; one whose worker dies is given to another."""
     has_gpu = ray.cluster_resources().get("GPU", 0) >= 1
@@ -123,11 +123,20 @@ def run_on_ray(
     while waiting:
         ready, _ = ray.wait(list(waiting), timeout=0.5)
         for one in ready:
-            done(waiting.pop(one), ray.get(one))
+            batch = waiting.pop(one)
+            done(batch, _got(ray, one, [str(store.folder(task).path) for task in batch]))
         if should_stop():
             for one in waiting:
                 ray.cancel(one, force=True)
             return
+
+
+def _got(ray: Any, reference: Any, paths: Sequence[str]) -> dict[str, str]:
+    """What a worker returned; or that it was lost more often than Ray tries."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return dict.fromkeys(paths, f"its worker was lost: {type(error).__name__}")
 
 
 def _work_there(paths: Sequence[str], place: str) -> dict[str, str]:

@@ -2,40 +2,36 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rampup import conductor
 from rampup.runs.folder import RunFolder, TakenError
+
+ShouldStop = Callable[[], bool]
+Tell = Callable[[conductor.Standing], None]
 
 # A worker that was given up may take so long to end, and holds its folder until then.
 _PATIENCE = 60.0
 
 
-def work(paths: Sequence[str], should_stop: Callable[[], bool] = lambda: False) -> dict[str, str]:
+def work(paths: Sequence[str], should_stop: ShouldStop = lambda: False, tell: Tell | None = None) -> dict[str, str]:
     """Bring runs that go together to their ends; return what went wrong, by folder."""
     folders = [RunFolder.open(path) for path in paths]
     try:
-        _conducted(folders, should_stop)
-    except (ValueError, ArithmeticError) as error:
+        _conducted(folders, should_stop, tell)
+    except Exception as error:
+        # Whatever it is, it is the end of this run and of no other.
         if len(folders) == 1:
-            return {paths[0]: " ".join(str(error).split())}
-        # One of them; the others go on without it.
-        return {path: problem for one in paths for path, problem in work([one], should_stop).items()}
+            return {paths[0]: " ".join(str(error).split()) or type(error).__name__}
+        return {path: problem for one in paths for path, problem in work([one], should_stop, tell).items()}
     return {}
 
 
-def _conducted(folders: Sequence[RunFolder], should_stop: Callable[[], bool]) -> None:
+def _conducted(folders: Sequence[RunFolder], should_stop: ShouldStop, tell: Tell | None) -> None:
     given_up = time.monotonic() + _PATIENCE
     while True:
         try:
-            return conductor.conduct_all(folders, should_stop=should_stop)
+            return conductor.conduct_all(folders, should_stop=should_stop, on_standing=tell)
         except TakenError:
             if time.monotonic() > given_up:
                 raise
             time.sleep(1.0)
-
-
-def done_of(path: Path) -> float:
-    """How much of a run is done, as its last checkpoint says."""
-    found = RunFolder(path).last_checkpoint()
-    return 0.0 if found is None else found.facts["done"] / found.facts["total"]
