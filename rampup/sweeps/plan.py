@@ -1,8 +1,8 @@
 """A sweep as YAML: a base experiment, and what of it is varied, by a grid, a list of points, or at random."""
 
 import itertools
+import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -158,5 +158,5 @@ def as_yaml(sweep: Sweep) -> str:
 
 
 def flat(value: Any) -> Any:
-    """A setting as it stands in a table: a number, a text or a truth as it is, anything else as text."""
-    return str(dict(value) if isinstance(value, Mapping) else value) if isinstance(value, dict | list) else value
+    """A setting as it stands in a table: a number, a text or a truth as it is, anything else as JSON."""
+    return json.dumps(value) if isinstance(value, dict | list) else value
