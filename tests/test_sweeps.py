@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rampup.conductor import go_together
-from rampup.report.sweep_page import points_of
+from rampup.report.sweep_page import points_of, write_sweep_report
 from rampup.sweeps import plan
 from rampup.sweeps.engines import batches
 from rampup.sweeps.plan import Range
@@ -244,6 +244,15 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(called, file, tmp_path):
         assert list(rows["state"]) == ["finished", "failed"]
         assert "not finite" in rows["error"][1]
         assert "not finite" in (out / "report.html").read_text()
+
+
+def test_a_sweep_of_which_nothing_is_finished_has_a_report_all_the_same(tmp_path):
+    row = {"run": 0, "trainer.radius": 1, "scheme": "curl", "seed": 0, "state": "failed", "error": "it broke"}
+    for rows in ([row], [row | {"state": "open", "error": None}]):
+        write_sweep_report("all lost", "", "", rows, tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert "No run is finished yet." in page
+        assert ("it broke" in page) == (rows[0]["state"] == "failed")
 
 
 def test_the_report_holds_the_numbers_of_the_table_and_nothing_from_outside(swept):

@@ -179,7 +179,7 @@ def _response(points: Sequence[Row], axis: str) -> Row:
             }
         )
     written = [{"y": height(mark), "text": f"{mark:.4g}"} for mark in marks]
-    return {"axis": axis, "lines": lines, "ticks": ticks, "marks": written, "is_log": is_log, "is_line": is_line}
+    return {"axis": axis, "lines": lines, "ticks": ticks, "marks": written, "is_log": is_log}
 
 
 def _marks(top: float) -> list[float]:
@@ -203,8 +203,9 @@ def _scale(levels: Sequence[Any]) -> tuple[dict[str, float], list[Row], bool]:
         str(level): round(left + (right - left) * (one - low) / span, 1)
         for level, one in zip(levels, along, strict=True)
     }
-    step = -(-len(levels) // 7)
-    edge = _WIDTH - 4 * 14 / 2
+    step = max(1, -(-len(levels) // 7))
+    # The last words must not leave the picture.
+    edge = _WIDTH - 28
     ticks = [{"x": min(places[str(level)], edge), "text": setting(level)[:14]} for level in levels[::step]]
     return places, ticks, is_log
 
