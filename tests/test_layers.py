@@ -10,7 +10,8 @@ ROOT = Path(rampup.__file__).parent
 # From the ground up; a module may import what stands before it, and its own folder.
 LAYERS = [
     ["gymnasium_plugin"],
-    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime"],
+    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime", "portable"],
+    ["decide"],
     ["streams"],
     ["lanes"],
     ["registers"],
@@ -31,7 +32,7 @@ LAYERS = [
     ["config", "experiments"],
     ["plans"],
     ["audit"],
-    ["conductor", "bench"],
+    ["conductor", "bench", "exporting"],
     ["sweeps"],
     ["cli"],
     ["__main__"],

@@ -1,0 +1,112 @@
+"""The commands with which a policy leaves the lab: export it, and let it decide."""
+
+import json
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rampup.cli.options import AsJson, examples
+from rampup.cli.terminal import print_json
+from rampup.runtime import configure_jax
+
+commands = typer.Typer()
+
+READERS = "rampup_policy.py", "rampup_policy.js"
+
+
+@commands.command(
+    epilog=examples(
+        "rampup export runs/demo -o policy.json",
+        "rampup export runs/demo --scheme curl --seed 0 -o policy.json --readers",
+        "rampup export runs/van --optimum -o policy.json --json",
+    )
+)
+def export(
+    folder: Annotated[str, typer.Argument(help="The folder of a finished run.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="The file to write.")],
+    scheme: Annotated[str | None, typer.Option(help="Whose policy; by default that of the best.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of which seed; by default of the best.")] = None,
+    optimum: Annotated[
+        bool, typer.Option("--optimum", help="Bound the best any online player can do; may take minutes.")
+    ] = False,
+    readers: Annotated[
+        bool, typer.Option("--readers", help=f"Put {READERS[0]} and {READERS[1]}, which read it, beside it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a learned policy as a small file with which any program decides.
+
+    The file says what it was trained on, how often it succeeds, and how far that is from the best possible.
+    """
+    configure_jax()
+    from rampup.exporting import export as exported
+    from rampup.runs.files import write_whole
+    from rampup.runs.folder import RunFolder
+
+    told = exported(RunFolder.open(folder), out, scheme=scheme, seed=seed, with_optimum=optimum)
+    if readers:
+        for name in READERS:
+            text = resources.files("rampup.portable").joinpath(name).read_bytes()
+            write_whole(Path(out).parent / name, text)
+    if as_json:
+        print_json(told)
+        return
+    low, high = told["interval"]
+    who = f"{told['scheme']}, seed {told['seed']}"
+    print(f"{out}: {who}, succeeds in {told['success']:.1%} of games ({low:.1%} to {high:.1%}).")
+    gap = told["gap_to_optimum"]
+    if gap is not None:
+        far = f"{gap[0]:.4f}" if gap[0] == gap[1] else f"{gap[0]:.4f} to {gap[1]:.4f}"
+        print(f"The best any online player can do is better by {far}.")
+
+
+@commands.command(
+    epilog=examples(
+        "rampup decide policy.json < arrivals.jsonl",
+        "rampup decide policy.json --journal episode.jsonl < arrivals.jsonl",
+        """echo '{"record": true}' | rampup decide policy.json --sample --seed 7""",
+    )
+)
+def decide(
+    policy: Annotated[str, typer.Argument(help="A file that `rampup export` wrote.")],
+    journal: Annotated[
+        str | None, typer.Option(help="A file for one episode: a process that crashed goes on with it.")
+    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Decide by chance, as the policy says; by default what is most probable.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="With `--sample`: what chance depends on.")] = None,
+    from_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--from-start/--from-here",
+            help="After a crash: do arrivals begin with the first one again, or go on? By default a file begins again, "
+            "a pipe goes on.",
+        ),
+    ] = None,
+) -> None:
+    """Answer arrivals, JSON lines on stdin, at once: the decision, its probability, and what is left.
+
+    Best choice: {"record": true} or {"value": 3.2}; knapsack: {"size": 0.3, "value": 0.8}; AdWords: {"bids": [0.4]}.
+    An arrival that cannot be answered gets a line with its number and what is wrong, and the next one is served.
+    """
+    from rampup import decide as deciding
+    from rampup.portable.rampup_policy import load
+
+    if seed is not None and not sample:
+        raise ValueError("`--seed` is for `--sample`.")
+    source = sys.stdin.buffer
+    begins_anew = deciding.begins_anew(source) if from_start is None else from_start
+    # A line at a time: each is answered before the next one is waited for.
+    answers = deciding.serve(
+        load(policy), iter(source.readline, b""), is_sampled=sample, seed=seed, journal=journal, from_start=begins_anew
+    )
+    has_errors = False
+    for answer in answers:
+        has_errors |= "error" in answer
+        print(json.dumps(answer), flush=True)
+    if has_errors:
+        raise typer.Exit(1)

@@ -1,0 +1,298 @@
+"""A learned policy in use: reads a file that `rampup export` wrote and answers arrivals one by one.
+
+Needs Python 3.9 and NumPy, nothing of Rampup: copy this file wherever the policy is to decide.
+
+    episode = load("policy.json").begin()
+    answer = episode.decide({"record": True})  # {"number": 1, "decision": "reject", "probability": 1.0, ...}
+"""
+
+import hashlib
+import json
+import math
+
+import numpy as np
+
+FORMAT, VERSION = "rampup-policy", 1
+
+
+class ArrivalError(ValueError):
+    """An arrival that cannot be answered; the episode is as it was."""
+
+
+def load(path):
+    """Read an exported policy; a file that was changed, cut short or made by a newer version is refused."""
+    document = read(path)
+    if "rules" not in document:
+        raise ValueError(f"the policy file {str(path)!r} was not exported: make one with `rampup export`.")
+    return Policy(document)
+
+
+def read(path):
+    """The document of a policy file, if it is one, whole, unchanged, and of a version we know."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise ValueError(f"cannot read the policy file {str(path)!r}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{str(path)!r} is not a policy file, or was cut short: it holds no whole JSON.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"{str(path)!r} is not a policy file of Rampup.")
+    version = document.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ValueError(
+            f"the policy file {str(path)!r} has version {version!r}, this Rampup reads up to {VERSION}: upgrade Rampup."
+        )
+    given = document.pop("sha256", None)
+    if given != checksum(document):
+        raise ValueError(f"the policy file {str(path)!r} was changed after it was written: its checksum does not fit.")
+    missing = {"problem", "parameters", "features", "theta", "provenance"} - set(document)
+    if missing:
+        raise ValueError(f"the policy file {str(path)!r} lacks {', '.join(sorted(missing))}.")
+    return document
+
+
+def checksum(document):
+    """SHA-256 of a document in one canonical spelling; a number that is not finite has none."""
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Policy:
+    """pi_theta(a|s) ~ exp(theta . phi(s, a)), and the rules of the problem it is for."""
+
+    def __init__(self, document):
+        self.document, self.rules = document, document["rules"]
+        self.problem = PROBLEMS[document["problem"]](self.rules)
+        self.theta = np.array(document["theta"], dtype=float)
+        self._dot = _dot_of(document["features"], self.problem.num_degrees, self.rules["horizon"])
+
+    def probabilities(self, variables):
+        """The probability of every action, given the rows of variables of a state."""
+        logits = [self._dot(self.theta, row) for row in variables]
+        if len(logits) == 1:
+            # Accept or reject: reject's logit is zero.
+            logits = [0.0, *logits]
+        shifted = np.exp(np.array(logits) - max(logits))
+        return shifted / shifted.sum()
+
+    def begin(self):
+        return Episode(self)
+
+
+class Episode:
+    """One stream of arrivals; each is answered once and for all."""
+
+    def __init__(self, policy):
+        self.policy, self.number = policy, 0
+        self.state = policy.problem.begin()
+
+    @property
+    def is_over(self):
+        return self.policy.problem.is_over(self.number, self.state)
+
+    def decide(self, arrival, uniform=None):
+        """Answer an arrival: the most probable decision, or the one in whose share a number of [0, 1) falls."""
+        problem = self.policy.problem
+        if self.is_over:
+            raise ArrivalError("the episode is over: nothing more can be decided.")
+        if not isinstance(arrival, dict):
+            raise ArrivalError(f"an arrival is a JSON object such as {problem.example}, got {_short(arrival)}.")
+        seen = problem.seen(arrival, self.state)
+        probabilities = self.policy.probabilities(problem.variables(self.number + 1, seen, self.state))
+        # What cannot be done comes to doing nothing.
+        possible = problem.possible(seen, self.state)
+        shares = np.where(possible, probabilities, 0.0)
+        shares[0] += float(np.sum(probabilities[~possible]))
+        action = int(np.argmax(shares)) if uniform is None else int(np.sum(uniform >= np.cumsum(shares)[:-1]))
+        self.state = problem.step(seen, self.state, action)
+        self.number += 1
+        return {
+            "number": self.number,
+            "decision": problem.name_of(action),
+            "probability": float(shares[action]),
+            "state": {**problem.told(self.number, self.state), "is_over": self.is_over},
+        }
+
+
+def _number(arrival, name, low, high, example):
+    value = arrival.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ArrivalError(f"`{name}` must be a finite number, as in {example}, got {_short(value)}.")
+    if not low <= value <= high:
+        raise ArrivalError(f"`{name}` must be between {low:g} and {high:g}, got {value:g}.")
+    return float(value)
+
+
+def _short(value):
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Stopping:
+    """Best choice: accept one arrival; it wins if it is the best of all."""
+
+    num_degrees, example = (None, 2), '{"record": true} or {"value": 3.2}'
+
+    def __init__(self, rules):
+        self.horizon = rules["horizon"]
+
+    def begin(self):
+        return {"best": None, "accepted": None}
+
+    def is_over(self, number, state):
+        return number >= self.horizon or state["accepted"] is not None
+
+    def seen(self, arrival, state):
+        if ("record" in arrival) == ("value" in arrival):
+            raise ArrivalError(f"an arrival has `record` or `value`, as in {self.example}, got {_short(arrival)}.")
+        if "record" in arrival:
+            if not isinstance(arrival["record"], bool):
+                raise ArrivalError(f"`record` must be true or false, got {_short(arrival['record'])}.")
+            return {"is_record": arrival["record"], "value": None}
+        value = _number(arrival, "value", -math.inf, math.inf, self.example)
+        return {"is_record": state["best"] is None or value > state["best"], "value": value}
+
+    def variables(self, number, seen, state):
+        return [[number / self.horizon, float(seen["is_record"])]]
+
+    def possible(self, seen, state):
+        return np.array([True, True])
+
+    def step(self, seen, state, action):
+        best = seen["value"] if seen["is_record"] and seen["value"] is not None else state["best"]
+        return {"best": best, "accepted": action == 1 or None}
+
+    def name_of(self, action):
+        return ("reject", "accept")[action]
+
+    def told(self, number, state):
+        return {"arrivals_left": self.horizon - number, "best_so_far": state["best"]}
+
+
+class _Knapsack:
+    """Fill a bag of a given size until the value inside reaches a target."""
+
+    num_degrees, example = (None,) * 5, '{"size": 0.3, "value": 0.8}'
+
+    def __init__(self, rules):
+        self.horizon, self.budget, self.target = rules["horizon"], rules["budget"], rules["target"]
+        self.largest, self.dearest = rules["largest_size"], rules["largest_value"]
+
+    def begin(self):
+        return {"used": 0.0, "value": 0.0}
+
+    def is_over(self, number, state):
+        return number >= self.horizon or state["value"] >= self.target
+
+    def seen(self, arrival, state):
+        limits = ("size", self.largest), ("value", self.dearest)
+        return {name: _number(arrival, name, 0.0, most, self.example) for name, most in limits}
+
+    def variables(self, number, seen, state):
+        used = state["used"] / (self.budget or 1.0)
+        return [[number / self.horizon, seen["size"], seen["value"], used, state["value"] / self.target]]
+
+    def possible(self, seen, state):
+        return np.array([True, state["used"] + seen["size"] <= self.budget])
+
+    def step(self, seen, state, action):
+        if action == 0:
+            return state
+        return {"used": state["used"] + seen["size"], "value": state["value"] + seen["value"]}
+
+    def name_of(self, action):
+        return ("leave", "take")[action]
+
+    def told(self, number, state):
+        return {
+            "arrivals_left": self.horizon - number,
+            "room_left": self.budget - state["used"],
+            "value": state["value"],
+            "is_reached": state["value"] >= self.target,
+        }
+
+
+class _AdWords:
+    """Give each slot to an advertiser with budget left, until the revenue reaches a target."""
+
+    num_degrees = (None,) * 4
+
+    def __init__(self, rules):
+        self.horizon, self.target, self.num_advertisers = rules["horizon"], rules["target"], rules["advertisers"]
+        self.highest = rules["highest_bids"]
+        self.example = json.dumps({"bids": [0.4] * min(self.num_advertisers, 3)})
+
+    def begin(self):
+        return {"budgets": [1.0] * self.num_advertisers, "revenue": 0.0}
+
+    def is_over(self, number, state):
+        return number >= self.horizon or state["revenue"] >= self.target
+
+    def seen(self, arrival, state):
+        bids = arrival.get("bids")
+        if not isinstance(bids, list) or len(bids) != self.num_advertisers:
+            raise ArrivalError(f"`bids` must be a list of {self.num_advertisers} numbers, got {_short(bids)}.")
+        named = [{f"bids[{place}]": bid} for place, bid in enumerate(bids)]
+        return [
+            _number(one, f"bids[{place}]", 0.0, self.highest[place], self.example) for place, one in enumerate(named)
+        ]
+
+    def variables(self, number, seen, state):
+        ends = number / self.horizon, state["revenue"] / self.target
+        rows = zip([0.0, *seen], [0.0, *state["budgets"]])  # noqa: B905 (older Pythons)
+        return [[ends[0], bid, budget, ends[1]] for bid, budget in rows]
+
+    def possible(self, seen, state):
+        pairs = zip(seen, state["budgets"])  # noqa: B905
+        return np.array([True, *(budget >= bid for bid, budget in pairs)])
+
+    def step(self, seen, state, action):
+        if action == 0:
+            return state
+        budgets = list(state["budgets"])
+        budgets[action - 1] -= seen[action - 1]
+        return {"budgets": budgets, "revenue": state["revenue"] + seen[action - 1]}
+
+    def name_of(self, action):
+        return None if action == 0 else action - 1
+
+    def told(self, number, state):
+        return {
+            "arrivals_left": self.horizon - number,
+            "budgets": state["budgets"],
+            "revenue": state["revenue"],
+            "is_reached": state["revenue"] >= self.target,
+        }
+
+
+PROBLEMS = {"bcp": _Stopping, "okd": _Knapsack, "adw": _AdWords}
+
+
+def _dot_of(features, num_degrees, horizon):
+    """theta . phi for the features of a name."""
+    name, _, degree = features.partition(":")
+    if name == "one_hot":
+        return lambda theta, row: float(theta[2 * round(row[0] * horizon - 1) + round(row[1])])
+    degrees = [known or int(degree) for known in num_degrees]
+    basis = {"monomial": _monomials, "legendre": _legendre}[name]
+
+    def dot(theta, row):
+        # The first variable's degree runs fastest: contract it first.
+        rest = theta
+        for value, count in zip(row, degrees):  # noqa: B905
+            rest = rest.reshape(-1, count) @ basis(value, count)
+        return float(rest[0])
+
+    return dot
+
+
+def _monomials(value, count):
+    return np.array([value**power for power in range(count)])
+
+
+def _legendre(value, count):
+    z, found = 2.0 * value - 1.0, [1.0, 2.0 * value - 1.0]
+    for k in range(1, count - 1):
+        found.append(((2 * k + 1) * z * found[k] - k * found[k - 1]) / (k + 1))
+    return np.array(found[:count])
