@@ -152,6 +152,7 @@ def test_training_agrees_with_the_predicted_order_of_samplers(name):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_training_agrees_with_the_predicted_order_on_a_small_knapsack():
     problem = rampup.make("okd", n=24, B=2.4, V=6)
     (changes, small), *rest = smaller_problems(problem)

@@ -231,7 +231,7 @@ def test_a_numbered_arrival_may_come_again_and_is_decided_once(tmp_path):
 def test_killed_at_any_moment_nothing_is_lost_or_decided_twice(tmp_path):
     """RAMPUP_KILLS says how many times."""
     exported(tmp_path / "policy.json", "okd", "monomial:2")
-    kills, chance = int(os.environ.get("RAMPUP_KILLS", "20")), random.Random(0)
+    kills, chance = int(os.environ.get("RAMPUP_KILLS", "10")), random.Random(0)
     arrivals = [{"number": k + 1, "size": chance.random() / 9, "value": chance.random() / 9} for k in range(20)]
     command = [sys.executable, "-m", "rampup", "decide", tmp_path / "policy.json", "--sample", "--journal"]
     killed = episodes = 0
