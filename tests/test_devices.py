@@ -97,8 +97,8 @@ def trained_on(num_devices, path, experiment, *changes):
     ("experiment", "parameters"),
     [
         ("bcp-classical", "{n: 20}"),
-        ("okd-uniform", "{n: 10, B: 1, V: 2}"),
-        ("adw-special", "{n: 3, m: 6, V: 2.64, bids: special}"),
+        pytest.param("okd-uniform", "{n: 10, B: 1, V: 2}", marks=pytest.mark.long),
+        pytest.param("adw-special", "{n: 3, m: 6, V: 2.64, bids: special}", marks=pytest.mark.long),
     ],
 )
 def test_four_devices_make_the_same_updates_as_one(tmp_path, experiment, parameters):

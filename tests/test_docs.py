@@ -132,7 +132,7 @@ def test_notebooks_are_executed_and_small():
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.long] if path.stem != "bcp" else [], id=path.stem) for path in NOTEBOOKS],
+    [pytest.param(path, marks=pytest.mark.long, id=path.stem) for path in NOTEBOOKS],
 )
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
     pytest.importorskip("nbclient")

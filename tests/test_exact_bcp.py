@@ -68,6 +68,7 @@ def test_value_and_visitation_agree_with_brute_force_play(n):
     np.testing.assert_allclose(np.exp(bcp.log_visitation(jnp.asarray(series), policy)), visits, rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(st.integers(1, 8), st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
@@ -183,6 +184,7 @@ def test_exact_npg_with_a_curriculum_beats_exact_npg_without():
         assert (updates.diagnosis.gap > -1e-12).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_theorem_1_holds_for_exact_npg_on_bcp():
     problem = rampup.make("bcp", n=40)

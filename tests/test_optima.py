@@ -220,6 +220,7 @@ def test_units():
     assert exact_unit(Uniform()) is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_uniform_knapsack_of_the_paper_is_bounded_within_half_a_percent():
     problem = rampup.make("okd", n=100, B=10, V=25)
