@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
@@ -52,10 +53,32 @@ def sweep(
     from rampup.sweeps import engines, plan
     from rampup.sweeps.store import REPORT, Store
 
-    if engine == "ray":
-        engines.require_ray()
     given = plan.read(file)
-    store = Store.open(out, given) if resume else Store.begin(out, given, file)
+    plan.tasks_of(given, file)
+    with ExitStack() as stack:
+        # Before JAX is at work, whose threads would not survive that Ray starts processes.
+        ray = stack.enter_context(engines.ray_cluster(address)) if engine == "ray" else None
+        store = Store.open(out, given) if resume else Store.begin(out, given, file)
+        failures, was_asked = _run(store, ray, batch)
+    rows = store.rows(failures)
+    table = store.write_table(rows)
+    write_sweep_report(given.name, given.about, plan.as_yaml(given), rows, store.path / REPORT)
+    total, completed = len(rows), sum(row["state"] == "finished" for row in rows)
+    if was_asked and completed + len(failures) < total:
+        print("rampup: saved; go on with the same command and `--resume`", file=sys.stderr)
+        raise typer.Exit(130)
+    if as_json:
+        print_json({"runs": total, "completed": completed, "failed": len(failures), "table": str(table)})
+    else:
+        _show(rows, failures, store, table)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _run(store: Any, ray: Any, batch: int | None) -> tuple[dict[int, str], bool]:
+    """Bring all runs to their ends; return what went wrong with which, and whether somebody asked to stop."""
+    from rampup.sweeps import engines
+
     failures: dict[int, str] = {}
     left = [task for task in store.tasks if not store.is_finished(task)]
     total, ended = len(store.tasks), len(store.tasks) - len(left)
@@ -72,25 +95,11 @@ def sweep(
             part = f", {standing.done / standing.total:.0%} of the next" if standing.done < standing.total else ""
             tell(_standing(ended, total, len(failures)) + part, ended, total)
 
-        if engine == "local":
+        if ray is None:
             engines.run_here(store, left, done, is_asked, batch, on_standing)
-        elif left:
-            with engines.ray_cluster(address) as ray:
-                engines.run_on_ray(ray, store, left, done, is_asked, batch)
-        was_asked = is_asked()
-    rows = store.rows(failures)
-    table = store.write_table(rows)
-    write_sweep_report(given.name, given.about, plan.as_yaml(given), rows, store.path / REPORT)
-    completed = sum(row["state"] == "finished" for row in rows)
-    if was_asked and completed + len(failures) < total:
-        print("rampup: saved; go on with the same command and `--resume`", file=sys.stderr)
-        raise typer.Exit(130)
-    if as_json:
-        print_json({"runs": total, "completed": completed, "failed": len(failures), "table": str(table)})
-    else:
-        _show(rows, failures, store, table)
-    if failures:
-        raise typer.Exit(1)
+        else:
+            engines.run_on_ray(ray, store, left, done, is_asked, batch)
+        return failures, is_asked()
 
 
 def _standing(ended: int, total: int, failed: int) -> str:
