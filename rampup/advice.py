@@ -28,6 +28,7 @@ from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.okd import OKD
+from rampup.problems.sizes import part_of
 from rampup.references import default_reference
 from rampup.references.rules import Naive
 from rampup.types import Key, PolicyFn, Real
@@ -101,7 +102,7 @@ def advise(
 
 
 def smaller_problems(problem: Problem) -> list[tuple[dict[str, float], Problem]]:
-    """The same problem in smaller sizes, with the parameters in which each differs."""
+    """One of the three problems in smaller sizes, with the parameters in which each differs."""
     if isinstance(problem, BCP):
         return [({"n": n}, BCP(n, np.asarray(problem.record_probs[:n]))) for n in _smaller_counts(problem.horizon)]
     if isinstance(problem, OKD):
@@ -111,6 +112,15 @@ def smaller_problems(problem: Problem) -> list[tuple[dict[str, float], Problem]]
         small = [_smaller_auction(problem, fraction) for fraction in _FRACTIONS]
         return [(changes, one) for changes, one in small if _LEAST_SLOTS <= one.horizon < problem.horizon]
     return []
+
+
+def declared_sizes(kind: type[Problem], parameters: Mapping[str, Any]) -> list[tuple[dict[str, float], Problem]]:
+    """A problem in the smaller sizes that its class declares, with the parameters in which each differs."""
+    found = [part_of(kind, parameters, fraction) for fraction in _FRACTIONS]
+    distinct = [one for place, one in enumerate(found) if one not in found[:place]]
+    small = [(changes, kind(**(dict(parameters) | changes))) for changes in distinct if changes]
+    largest = kind(**parameters).horizon
+    return [(changes, one) for changes, one in small if _LEAST_SLOTS <= one.horizon < largest]
 
 
 def _smaller_counts(n: int) -> list[int]:

@@ -4,8 +4,9 @@ import inspect
 from typing import Any
 
 from rampup.features import BASES
-from rampup.problems import PROBLEMS
+from rampup.problems import PROBLEMS, find
 from rampup.problems.distributions import DISTRIBUTIONS
+from rampup.problems.own import announced_names
 
 
 def catalogue() -> dict[str, Any]:
@@ -17,7 +18,8 @@ def catalogue() -> dict[str, Any]:
                 "about": (inspect.getmodule(problem).__doc__ or "").strip(),
                 "parameters": _parameters(problem),
             }
-            for name, problem in PROBLEMS.items()
+            for name in [*PROBLEMS, *announced_names()]
+            for problem in [find(name)]
         ],
         "distributions": {name: _parameters(distribution) for name, distribution in DISTRIBUTIONS.items()},
         "series": ["classical", "adversarial", "random:SEED", "paper:SEED", "FILE.json", "a list P_1..P_n"],

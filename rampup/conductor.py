@@ -25,9 +25,10 @@ from rampup.learn.trainer import Live, Run, RunResult, Training, iterations_left
 from rampup.plans import Plan, plan
 from rampup.policy import LogLinear
 from rampup.portrait import portrait
+from rampup.problems import files_of
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
-from rampup.provenance import provenance
+from rampup.provenance import digest, provenance
 from rampup.runs.events import EventFile
 from rampup.runs.files import make_new_folder
 from rampup.runs.folder import Recording, RunFolder, record_of
@@ -58,7 +59,23 @@ def begin(experiment: Experiment, path: str | Path | None = None) -> RunFolder:
     """Check an experiment and make the folder of its run; by default a new one, runs/NAME-TIME."""
     plan(experiment)
     place = make_new_folder(Path("runs") / folder_name(experiment)) if path is None else path
-    return RunFolder.create(place, config.as_yaml(experiment), provenance())
+    return RunFolder.create(place, config.as_yaml(experiment), provenance(_files(experiment)))
+
+
+def _files(experiment: Experiment) -> list[str]:
+    """The user's own files that an experiment is made of."""
+    own = experiment.problem, *([] if experiment.warmup is None else [experiment.warmup])
+    return sorted({path for one in own for path in files_of(experiment.problem.name, one.parameters)})
+
+
+def _refuse_changed_files(folder: RunFolder) -> None:
+    """A run goes on with what it was begun with."""
+    for path, known in ((folder.provenance or {}).get("inputs") or {}).items():
+        if known is not None and digest(path) != known:
+            raise ValueError(
+                f"{path!r} is not what it was when the run in {str(folder.path)!r} was begun: put it back, or start a "
+                "new run."
+            )
 
 
 def conduct(
@@ -90,6 +107,8 @@ def conduct_all(
             stack.enter_context(folder.locked())
         stack.enter_context(processes.watched())
         made: dict[str, Problem] = {}
+        for folder in open_ones:
+            _refuse_changed_files(folder)
         plans = [plan(_experiment_of(folder), made) for folder in open_ones]
         training = Training(
             [run for chosen in plans for run in _own_runs(chosen)],
@@ -182,7 +201,7 @@ class _Part:
     def opened(cls, folder: RunFolder, chosen: Plan, training: Training, runs: slice) -> Iterator["_Part"]:
         """Put the runs of a folder where they stood when it was saved last."""
         if folder.provenance is None:
-            folder.write_provenance(provenance())
+            folder.write_provenance(provenance(_files(chosen.experiment)))
         found = folder.last_checkpoint()
         facts = {"metrics_bytes": 0, "seconds": 0.0} if found is None else found.facts
         if found is not None:

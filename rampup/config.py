@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from rampup.problems import check_name
+
 Model = TypeVar("Model", bound=BaseModel)
 
 # More updates than any machine makes in a lifetime, and far from where counters overflow.
@@ -51,8 +53,18 @@ class _Model(BaseModel):
 class ProblemConfig(_Model):
     """A problem by name, with its parameters."""
 
-    name: Literal["bcp", "okd", "adw"]
+    name: str
     parameters: dict[str, Any] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        """Whether there may be such a problem; a file of the user's own is not run to find out."""
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ValueError(str(error).rstrip(".")) from None
+        return name
 
 
 class WarmupConfig(_Model):
@@ -168,8 +180,7 @@ def load(name: str, *, preset: str = "paper", overrides: Sequence[str] = ()) -> 
                 f"{source}: unknown preset {preset!r}: known are {', '.join(['paper', *map(str, presets)])}."
             )
         document = _merged(document, _mapping(f"{source}: `presets.{preset}`", presets[preset]))
-    for override in overrides:
-        _override(document, override)
+    override_all(document, overrides)
     return checked(document, source)
 
 
@@ -273,6 +284,12 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merged(merged[key], value) if both else value
     return merged
+
+
+def override_all(document: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Set leaves of a document, `key.inside=value` each."""
+    for override in overrides:
+        _override(document, override)
 
 
 def _override(document: dict[str, Any], override: str) -> None:

@@ -154,9 +154,9 @@ def evaluate(
     played = outcomes(problem, policies, episodes=episodes, seed=seed, on_progress=on_progress)
     if needs_bound and seen is not None:
         floor = max(_rate(one.successes)["interval"][0] for one in played.values())
-        best = Optimum(floor, max(floor, intervals.of_rate(seen)[1]), "hindsight")
+        best = Optimum(floor, max(floor, _rate(seen)["interval"][1]), "hindsight")
     return {
-        "problem": name_of(problem) or type(problem).__name__,
+        "problem": name_of(problem),
         "episodes": episodes,
         "seed": seed,
         "policies": [_entry(problem, name, policies[name], one, best, seen) for name, one in played.items()],
@@ -175,7 +175,7 @@ def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: O
 
     instances = jax.jit(jax.vmap(draw))(instance_keys(seed, count))
     tell = None if on_progress is None else lambda done, total: on_progress("hindsight", done, total)
-    return hindsight(problem, instances, on_progress=tell).astype(float)
+    return hindsight(problem, instances, on_progress=tell)
 
 
 def _rate(rewards: np.ndarray) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rampup import arguments
+from rampup.checks import make_checked
 from rampup.config import Experiment
 from rampup.features import Features, as_features
 from rampup.learn.curriculum import SCHEMES, Stages, multi_step, scheme
 from rampup.learn.inspection import Effort
 from rampup.learn.trainer import Run, Settings, Training
-from rampup.problems import make
 from rampup.problems.base import MOST_ARRIVALS, Problem
-from rampup.references import REFERENCE_NAMES, policy_named
-from rampup.references.named import POLICIES
+from rampup.references import policy_named, reference_name
+from rampup.references.named import rules_of
 from rampup.types import PolicyFn
 
 # A sampled update plays num_lanes x horizon episodes of as many steps: beyond this no machine finishes one.
@@ -46,7 +46,7 @@ def plan(experiment: Experiment, made: dict[str, Problem] | None = None) -> Plan
     Args:
         made: problems of other plans, which are used again, and those of this one are added to them.
     """
-    given, trainer = experiment.problem, experiment.trainer
+    trainer = experiment.trainer
     made = {} if made is None else made
     problem = _made(experiment, {}, made)
     warmup = None if experiment.warmup is None else _made(experiment, experiment.warmup.parameters, made)
@@ -74,12 +74,12 @@ def plan(experiment: Experiment, made: dict[str, Problem] | None = None) -> Plan
         for name in experiment.schemes
         for seed in experiment.seeds
     ]
-    reference = experiment.reference or REFERENCE_NAMES[given.name]
+    reference = experiment.reference or reference_name(type(problem))
     chosen = Plan(experiment, problem, features, settings, runs, reference)
     Training(runs, features, settings)
     # A rule by its plain name fits every size and may take seconds to find; anything else is tried on all of them:
     # "threshold" alone lacks its number.
-    if reference not in POLICIES[given.name] or reference == "threshold":
+    if reference not in rules_of(type(problem)) or reference == "threshold":
         for one in {id(stage.problem): stage.problem for run in runs for stage in run.stages}.values():
             chosen.reference_for(one)
     return chosen
@@ -92,7 +92,7 @@ def _made(experiment: Experiment, changes: dict[str, Any], made: dict[str, Probl
     key = json.dumps([name, parameters], sort_keys=True)
     try:
         if key not in made:
-            made[key] = make(name, **parameters)
+            made[key] = make_checked(name, parameters)
         return made[key]
     except OverflowError:
         raise ValueError(f"the parameters of {name} hold a number that is too large to work with.") from None

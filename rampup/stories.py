@@ -9,19 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from rampup import arguments, theory
-from rampup.advice import OnProgress, advise, smaller_problems
+from rampup.advice import OnProgress, advise, declared_sizes, smaller_problems
+from rampup.checks import make_checked
 from rampup.exact import bcp
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, as_features
 from rampup.learn.bound import bound_document, bounded_run
 from rampup.learn.curriculum import scheme as scheme_named
-from rampup.learn.session import PAPER_FEATURES
 from rampup.learn.trainer import Settings
 from rampup.policy import largest_feature_norm
-from rampup.problems import make
+from rampup.problems import find, make
+from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
-from rampup.references import REFERENCE_NAMES, policy_named
+from rampup.problems.okd import OKD
+from rampup.references import policy_named, reference_name
 from rampup.types import PolicyFn
 
 
@@ -105,8 +107,8 @@ def bcp_bound(
 
 def samples_needed(name: str, parameters: dict[str, Any], features: str | None, **numbers: Any) -> dict[str, Any]:
     """What the concentration lemma asks for, with the constants of a problem and its features."""
-    problem = make(name, **parameters)
-    basis = as_features(features or PAPER_FEATURES[name], problem)
+    problem = make_checked(name, parameters)
+    basis = as_features(features or problem.usual_features, problem)
     norm = largest_feature_norm(problem, basis)
     sizes = {"horizon": problem.horizon, "num_actions": problem.num_actions, "dimension": basis.size}
     return sizes | {"feature_norm": norm} | theory.sample_size(**sizes, feature_norm=norm, **numbers)._asdict()
@@ -131,8 +133,9 @@ def advice(
         reference: the policy that kappa is taken against, by name or from a file.
         own_warmup: the parameters of a warm-up to try beside all smaller sizes.
     """
-    problem = make(name, **parameters)
-    warmups = smaller_problems(problem)
+    problem = make_checked(name, parameters)
+    is_own = not isinstance(problem, BCP | OKD | ADW)
+    warmups = declared_sizes(type(problem), parameters) if is_own else smaller_problems(problem)
     if warmup_changes:
         warmups = [(warmup_changes, _smaller(problem, name, parameters, warmup_changes))]
     elif own_warmup and own_warmup not in [changes for changes, _ in warmups]:
@@ -140,7 +143,7 @@ def advice(
     answer = advise(
         problem,
         # The theory of best choice is about tables; the other problems have no finite one.
-        features=features or ("one_hot" if name == "bcp" else PAPER_FEATURES[name]),
+        features=features or ("one_hot" if name == "bcp" else problem.usual_features),
         policies={text: policy_named(problem, text) for text in policies},
         warmups=warmups,
         reference_for=reference_named(name, reference),
@@ -153,7 +156,7 @@ def advice(
 
 def reference_named(problem: str, reference: str | None) -> Callable[[Problem], PolicyFn] | None:
     """A reference by name for every size of a problem; nothing for its own, about which the theory knows more."""
-    if reference in (None, REFERENCE_NAMES[problem]):
+    if reference in (None, reference_name(find(problem))):
         return None
     return lambda one: policy_named(one, reference)
 
@@ -163,4 +166,4 @@ def _smaller(problem: Problem, name: str, parameters: dict[str, Any], changes: d
     if isinstance(problem, BCP) and set(changes) == {"n"}:
         n = arguments.integer("n", changes["n"], least=1, most=problem.horizon)
         return BCP(n, np.asarray(problem.record_probs[:n]))
-    return make(name, **(parameters | changes))
+    return make_checked(name, parameters | changes)

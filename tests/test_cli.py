@@ -179,7 +179,7 @@ def test_what_samples_cannot_tell_is_null_in_json():
 
 
 TRAINING_MISTAKES = [
-    (["tsp"], "unknown problem 'tsp': known are bcp, okd, adw."),
+    (["tsp"], "unknown problem 'tsp': known are bcp, okd, adw"),
     (["bcp", "--set", "n"], "`--set` takes name=value, got 'n'."),
     (["bcp", "--set", "m=5"], "unknown parameter of problem 'bcp' 'm'"),
     (["bcp", "--set", "n=5", "--scheme", "curl"], "a curriculum needs a small problem to warm up on: give `warmup`."),
@@ -360,7 +360,7 @@ MISTAKES = [
     ),
     (["evaluate", *KNAPSACK, "--policy", "greedy", "--hindsight", "20000"], "`hindsight` must be at most 10000"),
     (["evaluate", *KNAPSACK, "--policy", "greedy", "--picture", "a.gif"], "`picture` must end in .png, .pdf, .svg"),
-    (["advise", "tsp"], "unknown problem or experiment 'tsp': known are bcp, okd, adw, adw-"),
+    (["advise", "tsp"], "unknown problem or experiment 'tsp': known are bcp, okd, adw, "),
     (["advise", "bcp-clasical"], "unknown problem or experiment 'bcp-clasical': did you mean 'bcp-classical'?"),
     (["advise", "absent.yaml"], "cannot read the experiment file 'absent.yaml'"),
     (["advise", "bcp", "--preset", "quick"], "`--preset` is for experiments, and 'bcp' is a problem."),

@@ -189,7 +189,7 @@ def test_nobody_succeeds_online_where_hindsight_fails(parameters, num_instances)
     assert 0 < ceiling.mean() < 1
     uniforms = jax.random.uniform(jax.random.key(1), (num_instances, problem.horizon), dtype=float)
     for policy_fn in rules_for(problem):
-        assert not np.any(online_successes(problem, policy_fn, instances, uniforms) & ~ceiling)
+        assert not np.any(online_successes(problem, policy_fn, instances, uniforms) & (ceiling == 0))
 
 
 @pytest.mark.parametrize("parameters", [KNAPSACK, SMALL_ADWORDS, ADWORDS, BEST_CHOICE])
@@ -229,9 +229,9 @@ def test_an_interruption_does_not_wait_for_all_instances(monkeypatch):
 def test_what_has_no_answer_is_refused():
     problem = rampup.make("okd", n=5, B=1, V=1.5)
     instances = drawn(problem, 2)
-    with pytest.raises(ValueError, match="`problem` must be of type BCP, OKD or ADW, got object"):
+    with pytest.raises(ValueError, match="what an all-seeing player earns in a object is not known"):
         hindsight(object(), instances)
-    with pytest.raises(ValueError, match="`problem` must be of type BCP, OKD or ADW, got object"):
+    with pytest.raises(ValueError, match="what an all-seeing player earns in a object is not known"):
         hindsight_values(object(), instances)
     with pytest.raises(ValueError, match="`workers` must be a whole number of at least 1, got 0"):
         hindsight(problem, instances, workers=0)

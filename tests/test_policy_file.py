@@ -289,7 +289,7 @@ def test_loading_executes_nothing(folder, content, tmp_path):
 
 
 UNFIT = [
-    ({"problem": "tsp"}, "unknown problem 'tsp': known are bcp, okd, adw."),
+    ({"problem": "tsp"}, "unknown problem 'tsp': known are bcp, okd, adw"),
     ({"theta": np.asarray([0.0, np.nan])}, "`theta` must hold finite numbers only, got nan."),
     ({"theta": np.zeros((2, 2))}, "`theta` must be a non-empty array with 1 axis, got shape (2, 2)."),
     ({"provenance": {"value": float("inf")}}, "`parameters` and `provenance` must be fit for JSON"),

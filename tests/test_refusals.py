@@ -45,7 +45,7 @@ REFUSED = [
     ("adw", {"n": 3, "m": 0, "V": 1}, "`m` must be a whole number of at least 1, got 0."),
     ("adw", {"n": 3, "m": 3, "V": -1}, "`V` must be a positive number, got -1."),
     ("adw", {"n": 3, "m": 3, "V": 1, "bids": ["uniform"]}, "`bids` must be one distribution or a list of `n` = 3"),
-    ("knapsack", {}, "unknown problem 'knapsack': known are bcp, okd, adw."),
+    ("knapsack", {}, "unknown problem 'knapsack': known are bcp, okd, adw"),
 ]
 
 

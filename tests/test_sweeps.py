@@ -317,23 +317,26 @@ def test_ctrl_c_saves_a_sweep_and_resume_ends_it(swept, tmp_path):
 # Ray
 
 
-def ray_start(*options):
+def ray_tool(*options, **extra):
     tool = os.path.join(os.path.dirname(sys.executable), "ray")
-    env = os.environ | {"RAY_USAGE_STATS_ENABLED": "0"}
-    subprocess.run([tool, "start", *options], check=True, capture_output=True, env=env, timeout=120)
+    done = subprocess.run([tool, *options], capture_output=True, text=True, timeout=120, env=os.environ | extra)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head and two workers, as processes of their own."""
+    """A head and two workers, as processes of their own; they, and we, have the token."""
     pytest.importorskip("ray")
-    tool = os.path.join(os.path.dirname(sys.executable), "ray")
-    subprocess.run([tool, "stop", "--force"], capture_output=True, timeout=120)
-    ray_start("--head", "--port", "6391", "--num-cpus", "0", "--include-dashboard=false")
-    for _ in range(2):
-        ray_start("--address", "127.0.0.1:6391", "--num-cpus", "1")
-    yield "127.0.0.1:6391"
-    subprocess.run([tool, "stop", "--force"], capture_output=True, timeout=120)
+    ray_tool("stop", "--force")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef" * 4)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray_tool("start", "--head", "--port", "6391", "--num-cpus", "0", "--include-dashboard=false")
+        for _ in range(2):
+            ray_tool("start", "--address", "127.0.0.1:6391", "--num-cpus", "1")
+        yield "127.0.0.1:6391"
+        ray_tool("stop", "--force")
 
 
 MANY = SWEEP | {"grid": {"trainer.learning_rate": [0.05, 0.1, 0.2, 0.4], "trainer.radius": [1, 10]}, "seeds": 4}
@@ -350,9 +353,10 @@ def many(tmp_path_factory):
     return place
 
 
-def sweep_in(place, out, *options):
+def sweep_in(place, out, *options, **extra):
     command = [sys.executable, "-m", "rampup", "sweep", "sweep.yaml", "--out", out, "--json", *options]
-    return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=place, env=os.environ | extra, **pipes)
 
 
 def workers():
@@ -392,6 +396,45 @@ def test_killed_workers_and_drivers_lose_and_double_nothing(cluster, many):
 
 @pytest.mark.ray
 @pytest.mark.timeout(300)
+def test_a_cluster_whose_token_we_have_not_is_one_sentence(cluster, many):
+    process = sweep_in(many, "nowhere", "--engine", "ray", "--address", cluster, RAY_AUTH_MODE="disabled")
+    _, complaint = process.communicate(timeout=200)
+    assert process.returncode == 2
+    assert re.search(r"does not let us in .* set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN", complaint.splitlines()[-1])
+    assert not (many / "nowhere").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(300)
+def test_a_cluster_of_this_machine_for_one_sweep_leaves_nothing_in_the_home(tmp_path):
+    pytest.importorskip("ray")
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(SWEEP | {"schemes": ["direct"], "seeds": 1}))
+    (tmp_path / "home").mkdir()
+    process = sweep_in(tmp_path, "own", "--engine", "ray", HOME=str(tmp_path / "home"))
+    output, complaint = process.communicate(timeout=280)
+    assert json.loads(output)["completed"] == 4, complaint
+    assert not (tmp_path / "home" / ".ray").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(300)
+def test_where_the_cluster_has_gpus_a_batch_asks_for_one(tmp_path):
+    """Ray is told of a GPU that is not there: it hands out the resource, and JAX works on the processor."""
+    pytest.importorskip("ray")
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(SWEEP | {"schemes": ["direct"], "seeds": 1}))
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
+    ray_tool("stop", "--force")
+    ray_tool("start", "--head", "--port", "6392", "--num-cpus=1", "--num-gpus=1", "--include-dashboard=false", **token)
+    process = sweep_in(tmp_path, "out", "--engine", "ray", "--address", "127.0.0.1:6392", **token)
+    output, complaint = process.communicate(timeout=280)
+    ray_tool("stop", "--force")
+    assert json.loads(output)["completed"] == 4, complaint
+    seen = [json.loads((one / "provenance.json").read_text()) for one in (tmp_path / "out" / "runs").iterdir()]
+    assert [one["device"]["visible"] for one in seen] == ["0"] * 4
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(300)
 def test_a_cluster_that_is_not_there_is_one_sentence(many):
     for address, sentence in [("127.0.0.1:1", "no Ray cluster answers at '127.0.0.1:1'"), ("nowhere", "host:port")]:
         process = sweep_in(many, "nowhere", "--engine", "ray", "--address", address)
@@ -424,7 +467,7 @@ def test_the_slurm_script_brings_up_a_cluster_and_goes_on_with_what_is_there(man
     }
     script = os.path.join(os.path.dirname(__file__), "..", "docs", "scale", "slurm.sh")
     for _ in range(2):
-        subprocess.run(["ray", "stop", "--force"], capture_output=True, env=os.environ | env)
+        ray_tool("stop", "--force")
         done = subprocess.run(
             ["bash", script, "sweep.yaml", tmp_path / "out"],
             cwd=tmp_path,

@@ -7,6 +7,8 @@ set -euo pipefail
 file=$1 out=$2
 port=${RAY_PORT:-6379}
 cpus=${SLURM_CPUS_ON_NODE:-$(nproc)}
+# A Ray cluster runs whatever it is sent: with a token of this job's own, only this job can send it anything.
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_hex(32))')
 
 nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
 head=${nodes[0]}

@@ -4,7 +4,16 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.options import AsJson, SeriesShortcut, Setting, examples, parameters, with_series
+from rampup.cli.options import (
+    AsJson,
+    ProblemOption,
+    SeriesShortcut,
+    Setting,
+    examples,
+    only_one,
+    parameters,
+    with_series,
+)
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
 from rampup.runtime import configure_jax
@@ -21,7 +30,11 @@ commands = typer.Typer()
     )
 )
 def advise(
-    problem: Annotated[str, typer.Argument(help="bcp, okd or adw; or an experiment, by its name or as a YAML file.")],
+    problem: Annotated[
+        str | None,
+        typer.Argument(help="A problem by name or as FILE.py:CLASS; or an experiment, by its name or as a YAML file."),
+    ] = None,
+    own: ProblemOption = None,
     settings: Setting = None,
     series: SeriesShortcut = None,
     policies: Annotated[
@@ -47,7 +60,7 @@ def advise(
     configure_jax()
     from rampup.stories import advice
 
-    name, known, common = _described(problem, preset)
+    name, known, common = _described(only_one(problem, own), preset)
     if features is not None:
         common["features"] = features
     with work_bar() as tell:
@@ -71,13 +84,15 @@ def _described(name: str, preset: str | None) -> tuple[str, dict[str, Any], dict
     """A problem by its own name or by that of an experiment: its name, its parameters, and what else is known of it."""
     from rampup import arguments, config
     from rampup.problems import PROBLEMS
+    from rampup.problems.own import announced_names, is_file_and_class
 
-    if name in PROBLEMS:
+    known = [*PROBLEMS, *announced_names()]
+    if name in known or is_file_and_class(name):
         if preset is not None:
             raise ValueError(f"`--preset` is for experiments, and {name!r} is a problem.")
         return name, {}, {"features": None}
     if not config.is_file_name(name):
-        arguments.known_name("problem or experiment", name, [*PROBLEMS, *config.shipped_names()])
+        arguments.known_name("problem or experiment", name, [*known, *config.shipped_names()])
     found = config.load(name, preset=preset or "paper")
     own_warmup = found.warmup.parameters if found.warmup else None
     common = {"features": found.features, "reference": found.reference, "own_warmup": own_warmup}

@@ -4,7 +4,17 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.options import AsJson, SeriesShortcut, Setting, examples, parameters, with_series
+from rampup.cli.options import (
+    AsJson,
+    ProblemArgument,
+    ProblemOption,
+    SeriesShortcut,
+    Setting,
+    examples,
+    only_one,
+    parameters,
+    with_series,
+)
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import ends_text, native_output_on_stderr, paper, print_json, print_table, with_margin
 from rampup.runtime import configure_jax
@@ -21,7 +31,8 @@ commands = typer.Typer()
     )
 )
 def evaluate(
-    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    problem: ProblemArgument = None,
+    own: ProblemOption = None,
     settings: Setting = None,
     series: SeriesShortcut = None,
     policies: Annotated[
@@ -42,14 +53,14 @@ def evaluate(
 ) -> None:
     """Set policies side by side on the same instances: success rates, intervals, distance to the best possible."""
     configure_jax()
+    from rampup.checks import make_checked
     from rampup.evaluation import evaluate as evaluation_of
-    from rampup.problems import make
     from rampup.references import policy_named
     from rampup.report.comparison import checked_picture_name, draw_comparison
 
     if picture is not None:
         checked_picture_name(picture)
-    one = make(problem, **with_series(parameters("--set", settings), series))
+    one = make_checked(only_one(problem, own), with_series(parameters("--set", settings), series))
     if not policies:
         raise ValueError("give at least one `--policy`.")
     with work_bar() as tell:

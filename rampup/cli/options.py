@@ -7,6 +7,14 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Series = Annotated[str, typer.Option(help="classical, random:SEED, or a JSON file with the list P_1..P_n.")]
+ProblemArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="PROBLEM", help="A problem by name, as `rampup problems` lists them, or FILE.py:CLASS."),
+]
+ProblemOption = Annotated[
+    str | None,
+    typer.Option("--problem", help="The same as PROBLEM: a name, or FILE.py:CLASS, a class in a file of yours."),
+]
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter of the problem, as name=value; may be repeated.")
 ]
@@ -40,6 +48,18 @@ def parameters(option: str, given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             found[name] = text
     return found
+
+
+def only_one(argument: str | None, option: str | None) -> str:
+    """The problem, given before the options or by `--problem`."""
+    given = [one for one in (argument, option) if one is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "give a problem, as in `bcp` or `--problem my_file.py:MyProblem`."
+            if not given
+            else "give the problem once: before the options or by `--problem`."
+        )
+    return given[0]
 
 
 def with_series(given: dict[str, Any], series: str | None) -> dict[str, Any]:

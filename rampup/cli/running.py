@@ -59,10 +59,19 @@ def show(experiment: ExperimentName, preset: Preset = "paper", overrides: Overri
         "rampup run bcp-classical --preset quick --out runs/demo",
         "rampup run bcp-classical --preset quick --scheme curl --seeds 4 --set trainer.iterations=500",
         "rampup run my_experiment.yaml --out runs/mine --json",
+        "rampup run --problem my_file.py:MyProblem --set problem.parameters.n=50 --out runs/own",
     )
 )
 def run(
-    experiment: ExperimentName,
+    experiment: Annotated[
+        str | None, typer.Argument(help="The name of an experiment, or the path of a YAML file.")
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of an experiment a problem, by name or as FILE.py:CLASS: from scratch and by curriculum."
+        ),
+    ] = None,
     preset: Preset = "paper",
     out: Annotated[str | None, typer.Option(help="The folder of the run; by default runs/NAME-TIME.")] = None,
     schemes: Annotated[list[str] | None, typer.Option("--scheme", help="Only this scheme; may be repeated.")] = None,
@@ -76,11 +85,17 @@ def run(
     """Train all schemes and seeds of an experiment together, into a folder that survives anything."""
     configure_jax()
     from rampup import conductor, config
+    from rampup.outlines import outline
 
     changes = list(overrides or [])
     changes += [f"schemes={json.dumps(schemes)}"] if schemes else []
     changes += [f"seeds={seeds}"] if seeds is not None else []
-    resolved = config.load(experiment, preset=preset, overrides=changes)
+    if (experiment is None) == (problem is None):
+        raise ValueError("give an experiment, or a problem by `--problem`, and not both.")
+    if problem is not None:
+        resolved = outline(problem, changes)
+    else:
+        resolved = config.load(str(experiment), preset=preset, overrides=changes)
     with member(coordinator, process_id, num_processes):
         if process_id:
             _help_out(resolved)

@@ -7,10 +7,13 @@ import typer
 from rampup.cli.options import (
     AsJson,
     FeaturesOption,
+    ProblemArgument,
+    ProblemOption,
     Series,
     SeriesShortcut,
     Setting,
     examples,
+    only_one,
     parameters,
     with_series,
 )
@@ -193,7 +196,8 @@ def _show_bound(answer: dict[str, Any]) -> None:
     ),
 )
 def theory_samples(
-    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    problem: ProblemArgument = None,
+    own: ProblemOption = None,
     settings: Setting = None,
     series: SeriesShortcut = None,
     excess_risk: Annotated[float, typer.Option(help="eps_stat, what the loss may exceed its least by.")] = 0.1,
@@ -211,7 +215,7 @@ def theory_samples(
     from rampup.stories import samples_needed
 
     answer = samples_needed(
-        problem,
+        only_one(problem, own),
         with_series(parameters("--set", settings), series),
         features,
         excess_risk=excess_risk,

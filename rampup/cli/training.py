@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rampup.cli.options import AsJson, Setting, examples, parameters
+from rampup.cli.options import AsJson, ProblemArgument, ProblemOption, Setting, examples, only_one, parameters
 from rampup.cli.progress import progress_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
 from rampup.runtime import configure_jax
@@ -17,10 +17,12 @@ commands = typer.Typer()
         "rampup train bcp --set n=100 --scheme curl --warmup n=10 --iterations 400 --seeds 8 --json",
         "rampup train okd --set n=100 --set B=10 --set V=25 --scheme curl --scheme direct "
         "--warmup n=10 --warmup B=1 --warmup V=2",
+        "rampup train --problem my_file.py:MyProblem --set n=50 --warmup n=10",
     )
 )
 def train(
-    problem: Annotated[str, typer.Argument(help="bcp, okd or adw.")],
+    problem: ProblemArgument = None,
+    own: ProblemOption = None,
     settings: Setting = None,
     schemes: Annotated[
         list[str] | None,
@@ -62,7 +64,7 @@ def train(
 
     with progress_bar() as on_progress:
         answer = train_session(
-            problem,
+            only_one(problem, own),
             parameters("--set", settings),
             parameters("--warmup", warmup),
             schemes or ["curl"],

@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from rampup import arguments
+from rampup.checks import make_checked
 from rampup.exact import bcp
 from rampup.features import as_features
 from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
-from rampup.problems import PROBLEMS, make
 from rampup.problems.bcp import BCP
-from rampup.references import REFERENCE_NAMES, policy_named
+from rampup.references import policy_named, reference_name
 from rampup.runs.files import make_folder
 from rampup.runs.policy_file import write_policy
-
-PAPER_FEATURES = {"bcp": "monomial:10", "okd": "monomial:3", "adw": "monomial:3"}
-PAPER_LEARNING_RATES = {"bcp": 0.2, "okd": 0.1, "adw": 0.1}
 
 
 def train_session(
@@ -43,12 +40,11 @@ def train_session(
         reference: the name or the file of the policy to measure against.
         save: a folder for the policies.
     """
-    arguments.known_name("problem", name, PROBLEMS)
-    problem = make(name, **parameters)
-    warmup = make(name, **(parameters | warmup_changes)) if warmup_changes else None
-    features = features or PAPER_FEATURES[name]
+    problem = make_checked(name, parameters)
+    warmup = make_checked(name, parameters | warmup_changes) if warmup_changes else None
+    features = features or problem.usual_features
     basis = as_features(features, problem)
-    rate = PAPER_LEARNING_RATES[name] if learning_rate is None else learning_rate
+    rate = problem.usual_learning_rate if learning_rate is None else learning_rate
     chosen = Settings(learning_rate=rate, **settings)
     lengths = {"iterations": iterations, "warmup_iterations": warmup_iterations, "regularisation": regularisation}
     runs = [
@@ -58,7 +54,7 @@ def train_session(
     ]
     if save is not None:
         make_folder(save)
-    reference = reference or REFERENCE_NAMES[name]
+    reference = reference or reference_name(type(problem))
     results = train(
         runs, basis, chosen, reference_for=lambda one: policy_named(one, reference), on_progress=on_progress
     )

@@ -31,6 +31,7 @@ class ADW(Problem):
     """n advertisers with budget 1, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3."""
 
     shared_variables = (0, 3)
+    size_parameters = ("n", "m", "V")
     horizon: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     target: Float[Array, ""]

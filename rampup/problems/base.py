@@ -1,11 +1,12 @@
 """The contract of an online problem: all chance is in the hidden instance, every step is deterministic."""
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
 
-from rampup.types import Action, Flag, Key, Observation, Reward, Variables
+from rampup.types import Action, Flag, Key, Observation, PolicyFn, Reward, Variables
 
 Instance = Any
 """Everything that will arrive: drawn once, never shown. A pytree of arrays, different for each problem."""
@@ -24,6 +25,14 @@ class Problem(eqx.Module):
     num_actions: eqx.AbstractVar[int]
     shared_variables: ClassVar[tuple[int, ...]] = ()
     """The variables that are always the same for all actions, if any are: naming them saves time."""
+    size_parameters: ClassVar[tuple[str, ...]] = ()
+    """The constructor's parameters that a curriculum grows, all in the same proportion."""
+    rules: ClassVar[Mapping[str, Callable[[Any], PolicyFn]]] = {}
+    """Classical policies by name, each a function of the problem; learned ones are measured against the first."""
+    in_hindsight: ClassVar[Callable[[Any, Instance], float] | None] = None
+    """A method (self, instance) that gives the return of a player who sees all arrivals; its arrays are NumPy's."""
+    usual_features: ClassVar[str] = "monomial:3"
+    usual_learning_rate: ClassVar[float] = 0.1
 
     @abstractmethod
     def draw(self, key: Key) -> Instance:

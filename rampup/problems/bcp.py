@@ -29,6 +29,9 @@ class BCPState(NamedTuple):
 class BCP(Problem):
     """n arrivals, arrival i the best so far with probability P_i, independently; the paper's section C.1."""
 
+    size_parameters = ("n",)
+    usual_features = "monomial:10"
+    usual_learning_rate = 0.2
     horizon: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     record_probs: Float[Array, " arrival"]

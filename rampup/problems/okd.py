@@ -32,6 +32,7 @@ class OKDState(NamedTuple):
 class OKD(Problem):
     """n items with independent sizes and values, budget B, target V; the paper's section C.2."""
 
+    size_parameters = ("n", "B", "V")
     horizon: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     budget: Float[Array, ""]

@@ -21,15 +21,15 @@ ProgressFn = Callable[[int, int], None]
 def hindsight(
     problem: Problem, instances: Any, *, workers: int | None = None, on_progress: ProgressFn | None = None
 ) -> np.ndarray:
-    """Whether an all-seeing player succeeds, for each of the instances.
+    """What an all-seeing player earns in each of the instances: 1 for a success and 0 for a failure, or the return.
 
     Args:
-        problem: A BCP, OKD or ADW.
+        problem: A BCP, OKD or ADW, or a problem with a method `in_hindsight`.
         instances: Instances of it with a leading batch axis, as `jax.vmap(problem.draw)` returns them.
         workers: How many threads solve instances, by default one for each processor.
         on_progress: Called as results come in.
     """
-    return _for_each(_success(problem), instances, bool, workers, on_progress)
+    return _for_each(_success(problem), instances, workers, on_progress)
 
 
 def hindsight_values(
@@ -39,11 +39,11 @@ def hindsight_values(
 
     Far slower than `hindsight` where bids are spread out: seconds for 10 advertisers and 20 slots.
     """
-    return _for_each(_value(problem), instances, float, workers, on_progress)
+    return _for_each(_value(problem), instances, workers, on_progress)
 
 
-def _success(problem: Problem) -> Callable[[Any], bool]:
-    """Whether an instance can be won, as a function of it."""
+def _success(problem: Problem) -> Callable[[Any], float]:
+    """Whether an instance can be won, or what can be won in it, as a function of it."""
     if isinstance(problem, BCP):
         # Some arrival is the best of all.
         return lambda instance: True
@@ -53,7 +53,7 @@ def _success(problem: Problem) -> Callable[[Any], bool]:
     if isinstance(problem, ADW):
         budgets, target = _budgets(problem), float(problem.target)
         return lambda instance: integer_programs.allocation_reaches(instance.bids, budgets, target)
-    raise _unknown(problem)
+    return _own(problem)
 
 
 def _value(problem: Problem) -> Callable[[Any], float]:
@@ -66,24 +66,30 @@ def _value(problem: Problem) -> Callable[[Any], float]:
     if isinstance(problem, ADW):
         budgets = _budgets(problem)
         return lambda instance: integer_programs.best_allocation(instance.bids, budgets)
-    raise _unknown(problem)
+    return _own(problem)
 
 
 def _budgets(problem: ADW) -> np.ndarray:
     return np.ones(problem.num_actions - 1)
 
 
-def _unknown(problem: Any) -> ValueError:
-    return ValueError(f"`problem` must be of type BCP, OKD or ADW, got {type(problem).__name__}.")
+def _own(problem: Problem) -> Callable[[Any], float]:
+    if getattr(problem, "in_hindsight", None) is None:
+        raise ValueError(
+            f"what an all-seeing player earns in a {type(problem).__name__} is not known: give the class a method "
+            "`in_hindsight(self, instance)`."
+        )
+    answer: Callable[[Any], float] = problem.in_hindsight  # pyright: ignore[reportAssignmentType]
+    return answer
 
 
 def _for_each(
-    question: Callable[[Any], Any], instances: Any, dtype: type, workers: int | None, on_progress: ProgressFn | None
+    question: Callable[[Any], float], instances: Any, workers: int | None, on_progress: ProgressFn | None
 ) -> np.ndarray:
     """The answers for all instances, asked in threads: the solver of the hard ones works outside Python's lock."""
     workers = arguments.integer("workers", os.cpu_count() if workers is None else workers, least=1)
     each = _one_by_one(instances)
-    answers = np.zeros(len(each), dtype)
+    answers = np.zeros(len(each))
     executor = ThreadPoolExecutor(workers)
     try:
         for index, answer in enumerate(executor.map(question, each)):

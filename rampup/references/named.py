@@ -10,7 +10,8 @@ import numpy as np
 from rampup import arguments, theory
 from rampup.exact import bcp as exact_bcp
 from rampup.exact import okd as exact_okd
-from rampup.problems import name_of
+from rampup.problems import PROBLEMS, name_of
+from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.okd import OKD
@@ -66,39 +67,40 @@ def naive(problem: Problem) -> PolicyFn:
     return rules.Naive(problem.num_actions)
 
 
-POLICIES: dict[str, dict[str, Callable[..., PolicyFn]]] = {
-    "bcp": {"optimal": optimal, "odds": odds, "threshold": threshold, "naive": naive},
-    "okd": {
+POLICIES: dict[type[Problem], dict[str, Callable[..., PolicyFn]]] = {
+    BCP: {"optimal": optimal, "odds": odds, "threshold": threshold},
+    OKD: {
         "bang_per_buck": bang_per_buck,
         "bang_per_buck_success": bang_per_buck_success,
         "greedy": lambda problem: rules.TakeWhatFits(problem.budget),
         "accept_everything": lambda problem: rules.AcceptEverything(),
         "dynamic_program": exact_okd.optimum,
-        "naive": naive,
     },
-    "adw": {
+    ADW: {
         "greedy": _slot_rule(rules.highest_bid),
         "best_fit": _slot_rule(rules.tightest_fit),
         "msvv": _slot_rule(rules.discounted_bid),
         "balance": _slot_rule(rules.largest_budget),
-        "naive": naive,
     },
 }
-"""By problem and name; `threshold:37` and `bang_per_buck:1.5` carry a number after the colon."""
+"""By problem and name, the first being what learned policies are measured against; `threshold:37` and
+`bang_per_buck:1.5` carry a number after the colon."""
 
 _TAKES_A_NUMBER = ("threshold", "bang_per_buck")
+
+
+def rules_of(kind: type[Problem]) -> dict[str, Callable[..., PolicyFn]]:
+    """The rules of a kind of problem by name, its reference first."""
+    return {**POLICIES.get(kind, kind.rules), "naive": naive}
 
 
 def policy_named(problem: Problem, text: str) -> PolicyFn:
     """Turn the name of a rule, or the path of a policy file, into a policy for a problem."""
     if text.endswith(".json") or os.path.isfile(text):
         return read_policy(text, problem)
-    kind = name_of(problem)
-    if kind is None:
-        raise ValueError(f"a problem of type {type(problem).__name__} has no rules by name: give the policy itself.")
-    name, colon, given = text.partition(":")
-    _refuse_a_stranger(kind, name)
-    factory: Any = POLICIES[kind][arguments.known_name(f"policy of {kind}", name, POLICIES[kind])]
+    known, (name, colon, given) = rules_of(type(problem)), text.partition(":")
+    _refuse_a_stranger(problem, name)
+    factory: Any = known[arguments.known_name(f"policy of {name_of(problem)}", name, known)]
     if colon and name not in _TAKES_A_NUMBER:
         raise ValueError(f"the policy {name!r} takes nothing after its name, got {text!r}.")
     if not given and (colon or name == "threshold"):
@@ -107,9 +109,21 @@ def policy_named(problem: Problem, text: str) -> PolicyFn:
     return factory(problem, given) if given else factory(problem)
 
 
-def _refuse_a_stranger(kind: str, name: str) -> None:
-    owners = [other for other, known in POLICIES.items() if name in known]
-    if owners and kind not in owners:
+def _refuse_a_stranger(problem: Problem, name: str) -> None:
+    owners = [other for other, kind in PROBLEMS.items() if name in rules_of(kind)]
+    known = rules_of(type(problem))
+    if owners and name not in known:
         raise ValueError(
-            f"{name!r} is a policy of {' and '.join(owners)}, not of {kind}, whose own are {', '.join(POLICIES[kind])}."
+            f"{name!r} is a policy of {' and '.join(owners)}, not of {name_of(problem)}, whose own are "
+            f"{', '.join(known)}."
         )
+
+
+def reference_name(kind: type[Problem]) -> str:
+    """What learned policies of a problem are measured against: optimal for bcp, a classical rule for the others."""
+    return next(iter(rules_of(kind)))
+
+
+def default_reference(problem: Problem) -> PolicyFn:
+    """Return the reference policy of a problem."""
+    return policy_named(problem, reference_name(type(problem)))

@@ -30,8 +30,12 @@ class RunFolder:
         self.path = Path(path)
 
     @classmethod
-    def create(cls, path: str | Path, config: str, provenance: Mapping[str, Any]) -> "RunFolder":
-        """Make the folder of a new run; one that holds anything already is refused."""
+    def create(cls, path: str | Path, config: str, provenance: Mapping[str, Any] | None = None) -> "RunFolder":
+        """Make the folder of a new run; one that holds anything already is refused.
+
+        Args:
+            provenance: where it is begun; whoever goes on with it will say so otherwise.
+        """
         folder = cls(path)
         make_folder(path)
         if (folder.path / CONFIG).exists():
@@ -44,7 +48,8 @@ class RunFolder:
             raise ValueError(f"the folder {str(path)!r} is not empty: give another `--out`.")
         # First: from here on it is a run, and all else can be made again.
         write_whole(folder.path / CONFIG, config.encode())
-        folder.write_provenance(provenance)
+        if provenance is not None:
+            folder.write_provenance(provenance)
         make_folder(folder.path / "policies")
         make_folder(folder.checkpoints)
         return folder

@@ -11,7 +11,7 @@ from rampup import arguments
 from rampup.features import as_features
 from rampup.policy import LogLinear
 from rampup.portable.rampup_policy import FORMAT, VERSION, checksum, read
-from rampup.problems import PROBLEMS, name_of
+from rampup.problems import check_name, is_kind, name_of
 from rampup.problems.base import Problem
 from rampup.runs.files import write_whole
 
@@ -33,7 +33,7 @@ def write_policy(
         provenance: anything worth knowing about how it was trained; must be fit for JSON.
         more: what an exported policy says besides.
     """
-    arguments.known_name("problem", problem, PROBLEMS)
+    check_name(problem)
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -56,7 +56,7 @@ def write_policy(
 def read_policy(path: str | Path, problem: Problem) -> LogLinear:
     """Read a policy for a problem, of any size, of the kind it was trained on."""
     document = read(path)
-    if document["problem"] != name_of(problem):
+    if not is_kind(problem, document["problem"]):
         raise ValueError(f"the policy file {str(path)!r} is for {document['problem']}, not for {name_of(problem)}.")
     features = as_features(document["features"], problem)
     theta = arguments.finite_array("theta", document["theta"], ndim=1)

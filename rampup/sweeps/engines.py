@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -46,22 +47,18 @@ def run_here(
         done(batch, failures)
 
 
-def require_ray() -> None:
-    """Complain now where Ray is missing."""
-    try:
-        import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ValueError("`--engine ray` needs Ray: install it with `pip install 'rampup[ray]'`.") from None
-
-
 @contextmanager
 def ray_cluster(address: str | None) -> Iterator[Any]:
     """A cluster that is running, or one of this machine's cores for as long as it is needed."""
-    require_ray()
-    import ray  # pyright: ignore[reportMissingImports]
-
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None and "RAY_AUTH_MODE" not in os.environ:
+        # A cluster runs what it is given: ours takes it from us alone. Ray would keep a token of its own in the home.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ValueError("`--engine ray` needs Ray: install it with `pip install 'rampup[ray]'`.") from None
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
     if address is None:
         ray.init(include_dashboard=False, **quiet)
@@ -70,7 +67,7 @@ def ray_cluster(address: str | None) -> Iterator[Any]:
         try:
             ray.init(address=address, **quiet)
         except Exception as error:
-            raise _no_answer(address, type(error).__name__) from None
+            raise _no_welcome(address, error) from None
     # What Ray prints of workers that died would stand in the midst of our own output.
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         try:
@@ -91,13 +88,22 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((found[1], int(found[2])), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise _no_answer(address, str(getattr(error, "strerror", None) or error)) from None
+        raise _no_answer(address, error) from None
 
 
-def _no_answer(address: str, reason: str) -> ValueError:
+def _no_answer(address: str, error: Exception) -> ValueError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
     return ValueError(
         f"no Ray cluster answers at {address!r} ({reason}): start one with `ray start --head`, or leave out "
         "`--address` for one on this machine."
+    )
+
+
+def _no_welcome(address: str, error: Exception) -> ValueError:
+    """Somebody answers there, but does not let us in."""
+    return ValueError(
+        f"the Ray cluster at {address!r} does not let us in ({type(error).__name__}): if it was started with a token, "
+        "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it; else see that this is the port of its head."
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rampup import conductor, config
-from rampup.provenance import provenance
 from rampup.runs.files import make_folder, write_whole
 from rampup.runs.folder import RunFolder
 from rampup.runs.parquet import write_table
@@ -56,7 +55,7 @@ class Store:
         """The folder of a run, which is made when it is first asked for."""
         path = self.path / "runs" / f"{task.number:05d}"
         if not (path / "config.yaml").is_file():
-            return RunFolder.create(path, config.as_yaml(task.experiment), provenance())
+            return RunFolder.create(path, config.as_yaml(task.experiment))
         return RunFolder(path)
 
     def is_finished(self, task: Task) -> bool:
