@@ -29,8 +29,6 @@ class Problem(eqx.Module):
     """The constructor's parameters that a curriculum grows, all in the same proportion."""
     rules: ClassVar[Mapping[str, Callable[[Any], PolicyFn]]] = {}
     """Classical policies by name, each a function of the problem; learned ones are measured against the first."""
-    in_hindsight: ClassVar[Callable[[Any, Instance], float] | None] = None
-    """A method (self, instance) that gives the return of a player who sees all arrivals; its arrays are NumPy's."""
     usual_features: ClassVar[str] = "monomial:3"
     usual_learning_rate: ClassVar[float] = 0.1
 
@@ -61,3 +59,7 @@ class Problem(eqx.Module):
     @abstractmethod
     def degrees(self, degree: int) -> tuple[int, ...]:
         """Return how many powers of each variable polynomial features of this degree use."""
+
+    def in_hindsight(self, instance: Instance) -> float | None:
+        """Return what a player who sees all arrivals earns; nothing where that is not known. The arrays are NumPy's."""
+        return None

@@ -42,7 +42,7 @@ def hindsight_values(
     return _for_each(_value(problem), instances, workers, on_progress)
 
 
-def _success(problem: Problem) -> Callable[[Any], float]:
+def _success(problem: Problem) -> Callable[[Any], Any]:
     """Whether an instance can be won, or what can be won in it, as a function of it."""
     if isinstance(problem, BCP):
         # Some arrival is the best of all.
@@ -56,7 +56,7 @@ def _success(problem: Problem) -> Callable[[Any], float]:
     return _own(problem)
 
 
-def _value(problem: Problem) -> Callable[[Any], float]:
+def _value(problem: Problem) -> Callable[[Any], Any]:
     """The most there is in an instance, as a function of it."""
     if isinstance(problem, BCP):
         return lambda instance: 1.0
@@ -73,18 +73,17 @@ def _budgets(problem: ADW) -> np.ndarray:
     return np.ones(problem.num_actions - 1)
 
 
-def _own(problem: Problem) -> Callable[[Any], float]:
-    if getattr(problem, "in_hindsight", None) is None:
+def _own(problem: Problem) -> Callable[[Any], Any]:
+    if not isinstance(problem, Problem) or type(problem).in_hindsight is Problem.in_hindsight:
         raise ValueError(
             f"what an all-seeing player earns in a {type(problem).__name__} is not known: give the class a method "
             "`in_hindsight(self, instance)`."
         )
-    answer: Callable[[Any], float] = problem.in_hindsight  # pyright: ignore[reportAssignmentType]
-    return answer
+    return problem.in_hindsight
 
 
 def _for_each(
-    question: Callable[[Any], float], instances: Any, workers: int | None, on_progress: ProgressFn | None
+    question: Callable[[Any], Any], instances: Any, workers: int | None, on_progress: ProgressFn | None
 ) -> np.ndarray:
     """The answers for all instances, asked in threads: the solver of the hard ones works outside Python's lock."""
     workers = arguments.integer("workers", os.cpu_count() if workers is None else workers, least=1)
