@@ -34,7 +34,7 @@ LAYERS = [
     ["outlines"],
     ["plans"],
     ["audit"],
-    ["conductor", "bench", "exporting"],
+    ["conductor", "bench", "exporting", "explaining"],
     ["sweeps"],
     ["cli"],
     ["__main__"],

@@ -1,20 +1,23 @@
-"""The commands with which a policy leaves the lab: export it, and let it decide."""
+"""The commands with which a policy leaves the lab: export it, put it in words, and let it decide."""
 
 import json
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rampup.cli.options import AsJson, examples
-from rampup.cli.terminal import print_json
+from rampup.cli.progress import work_bar
+from rampup.cli.terminal import paper, print_json, print_table, with_margin
 from rampup.runtime import configure_jax
 
 commands = typer.Typer()
 
 READERS = "rampup_policy.py", "rampup_policy.js"
+# A rule that differs in one decision of two hundred is what one would say it is.
+_IS_RULE = 0.995
 
 
 @commands.command(
@@ -61,6 +64,63 @@ def export(
     if gap is not None:
         far = f"{gap[0]:.4f}" if gap[0] == gap[1] else f"{gap[0]:.4f} to {gap[1]:.4f}"
         print(f"The best any online player can do is better by {far}.")
+
+
+@commands.command(
+    epilog=examples(
+        "rampup explain policy.json",
+        "rampup explain runs/demo/policies/curl-0.json --json",
+        "rampup explain policies/curl-0.json --problem my_file.py:MyProblem",
+    )
+)
+def explain(
+    policy: Annotated[str, typer.Argument(help="A policy file, exported or not.")],
+    own: Annotated[
+        str | None, typer.Option("--problem", help="Needed where the policy is for a problem in a file of yours.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(help="Instances to measure on; best choice needs none.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Decides the instances.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a policy does as a rule, where it is one, and what the rule is worth.
+
+    "Rounded" is the policy that always does what the learned one finds most probable.
+    """
+    configure_jax()
+    from rampup.checks import make_checked
+    from rampup.explaining import explain as explained
+    from rampup.portable.rampup_policy import read
+    from rampup.problems.own import is_file_and_class
+    from rampup.runs.policy_file import read_policy
+
+    document = read(policy)
+    name = own or document["problem"]
+    if own is None and isinstance(name, str) and is_file_and_class(name):
+        # A policy file is data: it does not say what is run.
+        raise ValueError(f"the policy is for {name}, a file of yours: say that it may be run with `--problem {name}`.")
+    problem = make_checked(name, document["parameters"])
+    with work_bar() as tell:
+        tell("explaining", 0, 0)
+        answer = explained(problem, read_policy(policy, problem), episodes=episodes, seed=seed)
+    if as_json:
+        print_json(answer)
+    else:
+        _show_explanation(answer)
+
+
+def _show_explanation(answer: dict[str, Any]) -> None:
+    console, words = paper(markup=False), answer["words"]
+    if answer["agreement"] >= _IS_RULE:
+        console.print(f"{words[:1].upper()}{words[1:]}.")
+    else:
+        console.print(f"No rule that we know. The nearest, for {answer['agreement']:.1%} of the decisions: {words}.")
+    console.print()
+    rows = [["as learned", "learned"], ["rounded", "rounded"], ["the rule", "rule"]]
+    table = [[label, with_margin(answer[key]["value"], answer[key]["interval"])] for label, key in rows]
+    if answer["optimum"] is not None:
+        best = answer["optimum"]
+        table.append([f"optimal (reject the first {best['threshold']})", f"{best['value']:.4f}"])
+    print_table(console, ["policy", "value"], table)
 
 
 @commands.command(

@@ -19,13 +19,13 @@ class Prophet(rampup.Problem):
         self.horizon, self.num_actions = n, 2
 
     def draw(self, key):
-        return jax.random.uniform(key, (self.horizon,)) * jnp.arange(1, self.horizon + 1) / self.horizon
+        return jax.random.uniform(key, (self.horizon,)) * jnp.arange(1.0, self.horizon + 1) / self.horizon
 
     def init(self, instance):
         return jnp.zeros((), dtype=int)
 
     def observe(self, instance, state):
-        return jnp.stack([(state + 1) / self.horizon, instance[state]])
+        return jnp.stack([(state + 1).astype(instance.dtype) / self.horizon, instance[state]])
 
     def variables(self, observation):
         return observation[None, :]
@@ -58,5 +58,7 @@ def half_of_the_prophet(problem):
     """Half of what the prophet expects: with this threshold one gets at least half of it, whatever the prizes are."""
     worth = jnp.linspace(0.0, 1.0, 1001)
     # The chance that no prize is above: P(max <= x), of independent uniforms on [0, i/n].
-    below = jnp.prod(jnp.clip(worth[:, None] * problem.horizon / jnp.arange(1, problem.horizon + 1), 0, 1), axis=1)
+    below = jnp.prod(
+        jnp.clip(worth[:, None] * problem.horizon / jnp.arange(1.0, problem.horizon + 1)[None, :], 0, 1), axis=1
+    )
     return jnp.trapezoid(1 - below, worth) / 2
