@@ -29,6 +29,7 @@ from rampup.problems import files_of
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.provenance import digest, provenance
+from rampup.recipes import with_auto
 from rampup.runs.events import EventFile
 from rampup.runs.files import make_new_folder
 from rampup.runs.folder import Recording, RunFolder, record_of
@@ -57,6 +58,7 @@ def folder_name(experiment: Experiment) -> str:
 
 def begin(experiment: Experiment, path: str | Path | None = None) -> RunFolder:
     """Check an experiment and make the folder of its run; by default a new one, runs/NAME-TIME."""
+    experiment = with_auto(experiment)
     plan(experiment)
     place = make_new_folder(Path("runs") / folder_name(experiment)) if path is None else path
     return RunFolder.create(place, config.as_yaml(experiment), provenance(_files(experiment)))
@@ -131,7 +133,7 @@ def conduct_all(
 
 def go_together(experiment: Experiment) -> str:
     """What experiments have in common whose runs can be trained as one batch."""
-    own = {"learning_rate", "radius", "iterations", "warmup_iterations", "regularisation"}
+    own = {"learning_rate", "radius", "iterations", "warmup_iterations", "samples", "regularisation"}
     kept = experiment.model_dump(mode="json", include={"problem", "features", "reference"})
     return json.dumps([kept, experiment.trainer.model_dump(mode="json", exclude=own)], sort_keys=True)
 
@@ -237,7 +239,7 @@ class _Part:
         self.events.flush()
 
     def save(self) -> None:
-        left = sum(iterations_left(one) for one in self.live)
+        left = sum(iterations_left(one, self.chosen.settings) for one in self.live)
         total = sum(stage.iterations for one in self.live for stage in one.run.stages)
         self.recording.save(self.snapshot(), {"seconds": self.seconds, "done": total - left, "total": total})
 

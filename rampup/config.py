@@ -27,6 +27,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 # More updates than any machine makes in a lifetime, and far from where counters overflow.
 _MOST_UPDATES = 10**9
+# So many that counters of them stay exact where they are turned into floating-point numbers.
+_MOST_SAMPLES = 10**15
 # More episodes at once than any memory holds.
 _MOST_EPISODES = 10**7
 # Enough for a series of probabilities given number by number; aliases in YAML can stand for far more than is written.
@@ -80,6 +82,16 @@ class MultiStepConfig(_Model):
     promote_at: Positive = 0.9
 
 
+class AutoConfig(_Model):
+    """What the scheme `auto` does: chosen once, by predicted kappa, when the run is begun."""
+
+    warmup: dict[str, Any] | None
+    """The parameters in which its small problem differs; None where no warm-up pays."""
+    part: float = Field(ge=0, lt=1)
+    """Of all samples, those for the small problem."""
+    why: str = ""
+
+
 class EffortConfig(_Model):
     """How many episodes a sampled inspection plays."""
 
@@ -91,9 +103,11 @@ class EffortConfig(_Model):
 class TrainerConfig(_Model):
     """How to train; lengths are one number for all schemes, or one for each."""
 
-    iterations: Lengths
+    iterations: Lengths | None = None
     warmup_iterations: Updates | None = None
     """None for as many as after it."""
+    samples: StrictInt | None = Field(default=None, ge=1, le=_MOST_SAMPLES)
+    """In place of `iterations`: as many in all for every scheme, the warm-up counted, half of them where it has any."""
     learning_rate: Positive
     num_lanes: StrictInt = Field(default=100, ge=1, le=_MOST_EPISODES)
     radius: Positive = 10.0
@@ -114,6 +128,7 @@ class Experiment(_Model):
     problem: ProblemConfig
     warmup: WarmupConfig | None = None
     multi_step: MultiStepConfig | None = None
+    auto: AutoConfig | None = None
     features: str
     reference: str | None = None
     schemes: list[str] = Field(min_length=1)
@@ -133,6 +148,8 @@ class Experiment(_Model):
     @model_validator(mode="after")
     def _lengths_for_all(self) -> "Experiment":
         lengths = self.trainer.iterations
+        if (lengths is None) == (self.trainer.samples is None):
+            raise ValueError("`trainer` must have either `iterations` or `samples`")
         if isinstance(lengths, dict):
             missing = [scheme for scheme in self.schemes if plain_name(scheme) not in lengths and scheme not in lengths]
             if missing:
@@ -144,6 +161,7 @@ class Experiment(_Model):
     def iterations_of(self, scheme: str) -> int:
         """How long the final phase of a scheme is."""
         lengths = self.trainer.iterations
+        assert lengths is not None
         if isinstance(lengths, int):
             return lengths
         return lengths[scheme] if scheme in lengths else lengths[plain_name(scheme)]

@@ -9,14 +9,15 @@ from rampup.problems import find, make
 from rampup.problems.own import is_file_and_class
 from rampup.problems.sizes import part_of
 
-# As many updates as quick experiments have, on the problem itself and before it; a row for a point of a smooth curve.
-_ITERATIONS, _RECORD_EVERY = 300, 15
+# As many samples as so many updates on the problem itself take, and a row of them for each point of a smooth curve.
+_UPDATES, _RECORD_EVERY = 400, 20
 # A warm-up on a fifth is cheap, and large enough for most that can be learned on few arrivals.
-_FRACTION = 0.2
+_STEPS = 0.2, 0.4, 0.7
+_NUM_LANES = 100
 
 
 def outline(problem: str, overrides: Sequence[str] = ()) -> Experiment:
-    """The experiment of a problem by name; `overrides` as in `config.load`."""
+    """The experiment of a problem by name: all ways to learn it at equal cost; `overrides` as in `config.load`."""
     kind = find(problem)
     document: dict[str, Any] = {
         "name": problem.rpartition(":")[2] if is_file_and_class(problem) else problem,
@@ -26,21 +27,19 @@ def outline(problem: str, overrides: Sequence[str] = ()) -> Experiment:
         "seeds": 2,
         "trainer": {
             "learning_rate": kind.usual_learning_rate,
-            "iterations": _ITERATIONS,
+            "num_lanes": _NUM_LANES,
             "record_every": _RECORD_EVERY,
         },
     }
+    given = {one.partition("=")[0] for one in overrides}
     config.override_all(document, overrides)
-    parameters = document["problem"]["parameters"]
-    if kind.size_parameters and "warmup" not in document:
-        document["warmup"] = {"parameters": part_of(kind, parameters, _FRACTION)}
-        if not any(one.partition("=")[0].startswith(("schemes", "trainer.iterations")) for one in overrides):
-            document["schemes"] = ["direct", "curl"]
-            document["trainer"]["iterations"] = _same_cost(problem, parameters, document["warmup"]["parameters"])
+    parameters, trainer = document["problem"]["parameters"], document["trainer"]
+    if kind.size_parameters:
+        sizes = [part_of(kind, parameters, fraction) for fraction in _STEPS]
+        document.setdefault("warmup", {"parameters": sizes[0]})
+        document.setdefault("multi_step", {"sizes": [*sizes, {}]})
+        if "schemes" not in given:
+            document["schemes"] = ["direct", "curl", "multi_step", "auto"]
+    if not {"iterations", "samples"} & set(trainer):
+        trainer["samples"] = _UPDATES * make(problem, **parameters).horizon * trainer["num_lanes"]
     return config.checked(document, problem)
-
-
-def _same_cost(problem: str, parameters: dict[str, Any], changes: dict[str, Any]) -> dict[str, int]:
-    """Lengths with which all schemes take as many samples, the warm-up counted."""
-    small, large = make(problem, **(parameters | changes)).horizon, make(problem, **parameters).horizon
-    return {"direct": _ITERATIONS + -(-_ITERATIONS * small // large), "curl": _ITERATIONS}

@@ -1,19 +1,19 @@
 """From an experiment to a plan: real problems, features, settings and runs, or one sentence about what does not fit."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rampup import arguments
 from rampup.checks import make_checked
 from rampup.config import Experiment
 from rampup.features import Features, as_features
-from rampup.learn.curriculum import SCHEMES, Stages, multi_step, scheme
 from rampup.learn.inspection import Effort
 from rampup.learn.trainer import Run, Settings, Training
 from rampup.problems.base import MOST_ARRIVALS, Problem
 from rampup.references import policy_named, reference_name
 from rampup.references.named import rules_of
+from rampup.schedules import SCHEMES_OF_EXPERIMENTS, Schedule
 from rampup.types import PolicyFn
 
 # A sampled update plays num_lanes x horizon episodes of as many steps: beyond this no machine finishes one.
@@ -66,14 +66,14 @@ def plan(experiment: Experiment, made: dict[str, Problem] | None = None) -> Plan
     )
     steps = _steps(experiment, problem, made)
     for name in trainer.iterations if isinstance(trainer.iterations, dict) else []:
-        arguments.known_name("scheme in `trainer.iterations`", name, (*SCHEMES, "multi_step"))
+        arguments.known_name("scheme in `trainer.iterations`", name, SCHEMES_OF_EXPERIMENTS)
     if len(experiment.schemes) * len(experiment.seeds) * features.size > _MOST_PARAMETERS:
         raise ValueError(f"`schemes` times `seeds` times features must be at most {_MOST_PARAMETERS}.")
-    runs = [
-        Run(name, _stages(experiment, name, problem, warmup, steps), seed)
-        for name in experiment.schemes
-        for seed in experiment.seeds
-    ]
+    auto = experiment.auto and experiment.auto.warmup
+    schedule = Schedule(
+        experiment, settings, problem, warmup, steps, None if auto is None else _made(experiment, auto, made)
+    )
+    runs = [schedule.run(name, seed) for name in experiment.schemes for seed in experiment.seeds]
     reference = experiment.reference or reference_name(type(problem))
     chosen = Plan(experiment, problem, features, settings, runs, reference)
     Training(runs, features, settings)
@@ -125,22 +125,3 @@ def _steps(experiment: Experiment, problem: Problem, made: dict[str, Problem]) -
     if given.parameters | last != given.parameters:
         raise ValueError("the last of `multi_step.sizes` must be the size of the problem itself.")
     return [*(_made(experiment, changes, made) for changes in smaller), problem]
-
-
-def _stages(
-    experiment: Experiment, name: str, problem: Problem, warmup: Problem | None, steps: Sequence[Problem]
-) -> Stages:
-    trainer = experiment.trainer
-    if name == "multi_step":
-        if experiment.multi_step is None:
-            raise ValueError("the scheme 'multi_step' needs `multi_step.sizes`.")
-        return multi_step(steps, iterations=experiment.iterations_of(name), promote_at=experiment.multi_step.promote_at)
-    arguments.known_name("scheme", name, (*SCHEMES, "multi_step"))
-    return scheme(
-        name,
-        problem,
-        warmup,
-        iterations=experiment.iterations_of(name),
-        warmup_iterations=trainer.warmup_iterations,
-        regularisation=trainer.regularisation,
-    )

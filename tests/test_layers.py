@@ -31,7 +31,7 @@ LAYERS = [
     ["learn"],
     ["gym", "stories", "catalogue", "evaluation", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
-    ["outlines"],
+    ["outlines", "recipes", "schedules"],
     ["plans"],
     ["audit"],
     ["conductor", "bench", "exporting", "explaining"],

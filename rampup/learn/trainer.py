@@ -35,9 +35,13 @@ class Run:
     seed: int = 0
     learning_rate: float | None = None
     radius: float | None = None
+    samples: int | None = None
+    """If given, the last stage goes on until so many were taken in all, however long the stages before it were."""
 
     def __post_init__(self):
         checked_stages(self.stages)
+        if self.samples is not None:
+            arguments.integer("samples", self.samples, least=1)
         arguments.integer("seed", self.seed, least=0, most=2**32 - 1)
         for name in ("learning_rate", "radius"):
             if getattr(self, name) is not None:
@@ -172,7 +176,7 @@ class Training:
     @property
     def done(self) -> int:
         """Iterations behind us, those that an early promotion saved among them."""
-        return self.total - sum(iterations_left(one) for one in self.live)
+        return self.total - sum(iterations_left(one, self.settings) for one in self.live)
 
     def advance(self) -> list[dict[str, Any]]:
         """Record a row of every run that shares the next problem, and update those runs; no rows means all is done."""
@@ -269,10 +273,10 @@ def _groups_to_come(live: list[Live], settings: Settings) -> Iterator[list[Live]
     live = [replace(one, result=RunResult(one.run, list(one.result.thetas))) for one in live]
     while group := _next_group(live):
         yield group
-        count = min(one.stage.iterations - one.iteration for one in group)
+        count = min(_length(one, settings) - one.iteration for one in group)
         for one in group:
             one.iteration += count
-            if one.iteration == one.stage.iterations:
+            if one.iteration == _length(one, settings):
                 _close_stage(one, settings)
 
 
@@ -298,10 +302,19 @@ def _kind(one: Live) -> tuple[int, int]:
     return id(one.stage.problem), id(one.sampler_fn)
 
 
-def iterations_left(one: Live) -> int:
+def _length(one: Live, settings: Settings) -> int:
+    """How many updates the present stage has; the last one of a run with a budget those that are left to it."""
+    if one.run.samples is None or one.stage_index < len(one.run.stages) - 1:
+        return one.stage.iterations
+    return max(1, (one.run.samples - one.samples_before) // samples_of_update(one.stage.problem, settings))
+
+
+def iterations_left(one: Live, settings: Settings) -> int:
+    """How many updates a run still has, if no promotion cuts them short."""
     if one.is_over:
         return 0
-    return sum(stage.iterations for stage in one.run.stages[one.stage_index :]) - one.iteration
+    later = one.run.stages[one.stage_index + 1 :]
+    return _length(one, settings) - one.iteration + sum(stage.iterations for stage in later)
 
 
 def _work(
@@ -309,7 +322,7 @@ def _work(
 ) -> None:
     """Record a row of each run of a group and advance it to the next row, to the end of its stage, or past it."""
     problem, features, method, batch = _given(group, features, settings)
-    count = min(settings.record_every, *(one.stage.iterations - one.iteration for one in group))
+    count = min(settings.record_every, *(_length(one, settings) - one.iteration for one in group))
     # One program at a time: the batched factorisations of two in flight would wait for each other's threads.
     state, solution = jax.block_until_ready(
         programs.updates(problem, features, method, batch, devices.everywhere(jnp.asarray(max(count, 1))))
@@ -325,7 +338,7 @@ def _work(
         row = _row(one, settings, *own)
         one.result.rows.append(row)
         is_promoted = one.stage.promote_at is not None and row["value"] >= one.stage.promote_at * row["reference_value"]
-        if is_promoted or one.iteration == one.stage.iterations:
+        if is_promoted or one.iteration == _length(one, settings):
             _close_stage(one, settings)
         else:
             one.theta, one.multiplier = host_state.theta[index], float(host_state.multiplier[index])
@@ -443,8 +456,12 @@ def _value_interval(one: Live, settings: Settings, seen: Inspection) -> list[flo
 
 def _samples(one: Live, settings: Settings) -> int:
     """T x H x N of the present stage, as the paper counts, or T x K x N."""
-    count = num_branches(one.stage.problem, settings)
-    return one.iteration * count * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
+    return one.iteration * samples_of_update(one.stage.problem, settings)
+
+
+def samples_of_update(problem: Problem, settings: Settings) -> int:
+    """How many episodes an update takes."""
+    return num_branches(problem, settings) * settings.num_lanes * EPISODES_PER_LANE[settings.estimator]
 
 
 def num_branches(problem: Problem, settings: Settings) -> int:

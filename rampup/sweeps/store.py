@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rampup import conductor, config
+from rampup.recipes import with_auto
 from rampup.runs.files import make_folder, write_whole
 from rampup.runs.folder import RunFolder
 from rampup.runs.parquet import write_table
@@ -55,7 +56,7 @@ class Store:
         """The folder of a run, which is made when it is first asked for."""
         path = self.path / "runs" / f"{task.number:05d}"
         if not (path / "config.yaml").is_file():
-            return RunFolder.create(path, config.as_yaml(task.experiment))
+            return RunFolder.create(path, config.as_yaml(with_auto(task.experiment)))
         return RunFolder(path)
 
     def is_finished(self, task: Task) -> bool:
