@@ -24,7 +24,7 @@ def outline(problem: str, overrides: Sequence[str] = ()) -> Experiment:
         "problem": {"name": problem, "parameters": {}},
         "features": kind.usual_features,
         "schemes": ["direct"],
-        "seeds": 2,
+        "seeds": 3,
         "trainer": {
             "learning_rate": kind.usual_learning_rate,
             "num_lanes": _NUM_LANES,

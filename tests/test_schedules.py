@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_auto_takes_the_size_and_the_time_that_kappa_predicts():
 
 
 def test_auto_learns_from_scratch_where_no_warm_up_pays():
-    chosen = with_auto(experiment(problem__parameters={"n": 8}, schemes=["auto"]))
+    chosen = with_auto(experiment(problem__parameters={"n": 8}, multi_step=None, schemes=["auto"]))
     assert chosen.auto.warmup is None
     (run,) = plan(chosen).runs
     assert [(stage.problem.horizon, stage.iterations) for stage in run.stages] == [(8, 20_000 // 80)]
@@ -119,21 +120,16 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("changes", "sentence"), REFUSALS, ids=[sentence for _, sentence in REFUSALS])
 def test_a_schedule_that_cannot_be_is_refused_with_a_sentence(changes, sentence):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
         plan(with_auto(experiment(**changes)))
-    assert str(caught.value).startswith(sentence)
 
 
 def test_the_outline_of_a_problem_compares_all_ways_to_learn_it_at_equal_cost():
     found = outline("okd", ["problem.parameters={n: 50, B: 5.0, V: 12.5}"])
     assert found.schemes == ["direct", "curl", "multi_step", "auto"]
     assert found.warmup.parameters == {"n": 10, "B": 1.0, "V": 2.5}
-    assert found.multi_step.sizes == [
-        {"n": 10, "B": 1.0, "V": 2.5},
-        {"n": 20, "B": 2.0, "V": 5.0},
-        {"n": 35, "B": 3.5, "V": 8.75},
-        {},
-    ]
+    assert [one.get("n") for one in found.multi_step.sizes] == [10, 20, 35, None]
+    assert found.multi_step.sizes[1] == {"n": 20, "B": 2.0, "V": 5.0}
     assert found.trainer.samples == 400 * 50 * 100
     few = outline("bcp", ["problem.parameters.n=30", "schemes=[curl]", "trainer.iterations=7", "seeds=1"])
     assert (few.schemes, few.trainer.iterations, few.trainer.samples) == (["curl"], 7, None)
@@ -141,9 +137,8 @@ def test_the_outline_of_a_problem_compares_all_ways_to_learn_it_at_equal_cost():
 
 def test_run_takes_a_problem_in_place_of_an_experiment(called, tmp_path):
     small = ["--set", "problem.parameters.n=12", "--set", "trainer.samples=5000", "--set", "trainer.num_lanes=5"]
-    code, output, complaint = called(
-        "run", "--problem", "bcp", *small, "--seeds", "1", "--out", str(tmp_path / "run"), "--json"
-    )
+    small += ["--seeds", "1", "--out", str(tmp_path / "run"), "--json"]
+    code, output, complaint = called("run", "--problem", "bcp", *small)
     assert code == 0, complaint
     assert [one["scheme"] for one in json.loads(output)["schemes"]] == ["direct", "curl", "multi_step", "auto"]
     for arguments in (["run"], ["run", "bcp-classical", "--problem", "bcp"]):

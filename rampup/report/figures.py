@@ -18,6 +18,7 @@ COLOURS = {
     "curl": "#0072B2",
     "fix_samp_curl": "#009E73",
     "multi_step": "#E69F00",
+    "auto": "#56B4E9",
 }
 LABELS = {"value": "success rate", "ln_kappa": "ln kappa", "avg_err": "avg(err)"}
 
