@@ -1,4 +1,4 @@
-"""Run folders written by hand through the real writer: rows as wanted, nothing trained."""
+"""A tiny experiment, and run folders written by hand through the real writer: rows as wanted, nothing trained."""
 
 import math
 
@@ -8,6 +8,21 @@ from rampup.runs.folder import RunFolder
 
 OKD = {"name": "okd", "parameters": {"n": 40, "B": 4, "V": 9.5}}
 REFERENCE = 0.4
+TINY = {
+    "name": "tiny",
+    "problem": {"name": "bcp", "parameters": {"n": 12}},
+    "warmup": {"parameters": {"n": 4}},
+    "features": "monomial:3",
+    "schemes": ["direct", "curl"],
+    "seeds": 2,
+    "trainer": {
+        "iterations": 20,
+        "warmup_iterations": 10,
+        "learning_rate": 0.1,
+        "num_lanes": 20,
+        "record_every": 10,
+    },
+}
 
 
 def phase(values, *, start=0, each=100, stage=0, ln_kappa=5.0, seed=0):

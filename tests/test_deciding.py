@@ -12,6 +12,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hand_made import TINY
 
 from rampup import streams
 from rampup.conductor import begin, conduct
@@ -270,19 +271,8 @@ def test_killed_at_any_moment_nothing_is_lost_or_decided_twice(tmp_path):
         assert [line["answer"] for line in decided] == [answers[number] for number in range(1, 21)]
 
 
-BASE = {
-    "name": "tiny",
-    "problem": {"name": "bcp", "parameters": {"n": 12}},
-    "warmup": {"parameters": {"n": 4}},
-    "features": "monomial:3",
-    "schemes": ["direct", "curl"],
-    "seeds": 2,
-    "trainer": {"iterations": 20, "learning_rate": 0.1, "num_lanes": 20, "record_every": 10},
-}
-
-
 def test_a_run_is_exported_with_what_was_measured(tmp_path, called):
-    folder = begin(checked(BASE, "here"), tmp_path / "run")
+    folder = begin(checked(TINY, "here"), tmp_path / "run")
     code, _, complaint = called("export", tmp_path / "run", "-o", tmp_path / "policy.json")
     assert code == 2
     assert "is not finished" in complaint

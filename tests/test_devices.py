@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
+from hand_made import TINY
 
 from rampup import streams
 from rampup.devices import Share
@@ -22,20 +23,11 @@ from rampup.learn.estimators import ESTIMATORS
 from rampup.learn.sampler import Behaviour
 from rampup.problems import make
 
-TINY = {
-    "name": "tiny",
+SMALL = TINY | {
     "problem": {"name": "bcp", "parameters": {"n": 20}},
-    "warmup": {"parameters": {"n": 5}},
     "features": "monomial:4",
-    "schemes": ["direct", "curl"],
     "seeds": 1,
-    "trainer": {
-        "iterations": 600,
-        "warmup_iterations": 300,
-        "learning_rate": 0.1,
-        "num_lanes": 30,
-        "record_every": 20,
-    },
+    "trainer": TINY["trainer"] | {"iterations": 600, "warmup_iterations": 300, "num_lanes": 30, "record_every": 20},
 }
 
 
@@ -150,7 +142,7 @@ def wait_for_rows(process, path, count):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_processes_train_one_run_and_survive_each_others_death(tmp_path):
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(SMALL))
     whole = subprocess.run(
         [sys.executable, "-m", "rampup", "run", "tiny.yaml", "--out", "alone"], cwd=tmp_path, capture_output=True
     )
@@ -181,7 +173,7 @@ def test_two_processes_train_one_run_and_survive_each_others_death(tmp_path):
 
 @pytest.mark.slow
 def test_a_helper_with_another_experiment_is_refused(tmp_path):
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(SMALL))
     meeting = ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", "2", "--process-id"]
     begin = lambda number, *more: subprocess.Popen(
         [sys.executable, "-m", "rampup", "run", "tiny.yaml", "--out", "x", *more, *meeting, str(number)],

@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+from hand_made import TINY
 
 from rampup import config, recipes
 from rampup.conductor import begin, conduct
@@ -14,12 +15,10 @@ from rampup.outlines import outline
 from rampup.plans import plan
 from rampup.recipes import with_auto
 
-DOCUMENT = {
-    "name": "tiny",
+DOCUMENT = TINY | {
     "problem": {"name": "bcp", "parameters": {"n": 20}},
     "warmup": {"parameters": {"n": 5}},
     "multi_step": {"sizes": [{"n": 5}, {"n": 10}, {"n": 20}], "promote_at": 0.8},
-    "features": "monomial:3",
     "schemes": ["direct", "naive_samp", "curl", "fix_samp_curl", "multi_step", "auto"],
     "seeds": 1,
     "trainer": {"samples": 20_000, "learning_rate": 0.2, "num_lanes": 10, "record_every": 10},

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hand_made import TINY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,22 +24,7 @@ from rampup.sweeps import plan
 from rampup.sweeps.engines import batches
 from rampup.sweeps.plan import Range
 
-BASE = {
-    "name": "tiny",
-    "problem": {"name": "bcp", "parameters": {"n": 12}},
-    "warmup": {"parameters": {"n": 4}},
-    "features": "monomial:3",
-    "schemes": ["direct", "curl"],
-    "seeds": 2,
-    "trainer": {
-        "iterations": 20,
-        "warmup_iterations": 10,
-        "learning_rate": 0.1,
-        "num_lanes": 20,
-        "record_every": 10,
-    },
-}
-SWEEP = {"name": "first", "experiment": BASE, "grid": {"trainer.learning_rate": [0.05, 0.2], "trainer.radius": [1, 10]}}
+SWEEP = {"name": "first", "experiment": TINY, "grid": {"trainer.learning_rate": [0.05, 0.2], "trainer.radius": [1, 10]}}
 
 
 @pytest.fixture
@@ -86,7 +72,7 @@ def test_a_resolved_sweep_reads_as_the_same(file, tmp_path):
 
 
 def test_the_experiment_may_be_a_file_beside_the_sweep(file, tmp_path, monkeypatch):
-    (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE))
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(TINY))
     path = file(experiment="base.yaml", set={"trainer.num_lanes": 30})
     monkeypatch.chdir("/")
     assert {task.experiment.trainer.num_lanes for task in tasks_of(path)} == {30}
