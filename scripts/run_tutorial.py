@@ -1,4 +1,4 @@
-"""Does what docs/tutorial.md says, in a folder of its own, and writes what was printed into the page."""
+"""Does what the tutorials of docs/ say, each in a folder of its own, and writes what was printed into the page."""
 
 import os
 import re
@@ -7,8 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
-BLOCK = re.compile(r"```(?:yaml title=\"(?P<file>[\w.]+)\"|console)\n(?P<text>.*?)```", re.DOTALL)
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = "tutorial.md", "own-data.md"
+BLOCK = re.compile(r"```(?:\w+ title=\"(?P<file>[\w.]+)\"|console)\n(?P<text>.*?)```", re.DOTALL)
 
 
 def done(page: str, folder: Path) -> str:
@@ -58,5 +59,6 @@ def like(line: str, printed: list[str]) -> str | None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(done(PAGE.read_text(), Path(folder)))
+    for name in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            (DOCS / name).write_text(done((DOCS / name).read_text(), Path(folder)))
