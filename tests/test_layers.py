@@ -10,7 +10,8 @@ ROOT = Path(rampup.__file__).parent
 # From the ground up; a module may import what stands before it, and its own folder.
 LAYERS = [
     ["gymnasium_plugin"],
-    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime", "portable"],
+    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime", "portable", "documents"],
+    ["data"],
     ["decide"],
     ["streams"],
     ["lanes"],

@@ -56,7 +56,7 @@ def is_kind(problem: Problem, name: Any) -> bool:
     return name_of(problem) in (name, Path(name).name)
 
 
-def make(name: str, **parameters: Any) -> Problem:
+def make(name: str, /, **parameters: Any) -> Problem:
     """Make a problem: `make("bcp", n=100)`, `make("okd", n=100, B=10, V=25)` or `make("adw", n=10, m=20, V=9)`."""
     kind = find(name)
     try:
