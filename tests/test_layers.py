@@ -30,7 +30,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["gym", "stories", "catalogue", "evaluation", "advice", "claims", "report", "portrait", "provenance"],
+    ["gym", "stories", "catalogue", "evaluation", "held_out", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
     ["outlines"],
     ["plans"],

@@ -11,7 +11,7 @@ from rampup.data.sequences import Dataset
 from rampup.data.series import estimated_series
 
 
-def card(dataset: Dataset) -> dict[str, Any]:
+def data_card(dataset: Dataset) -> dict[str, Any]:
     """Everything worth knowing of data, as plain numbers; `rows` is what is used and what is dropped."""
     description, rows, table = dataset.description, dataset.rows, dataset.table
     by_time = description.columns.time is not None
@@ -29,8 +29,8 @@ def card(dataset: Dataset) -> dict[str, Any]:
         },
         "length": dataset.length,
         "columns": {name: _column(dataset, at) for at, name in enumerate(dataset.names)},
-        "train": _part(dataset, dataset.train),
-        "holdout": _part(dataset, dataset.holdout),
+        "train": part_of(dataset, dataset.train),
+        "holdout": part_of(dataset, dataset.holdout),
         "drift": drift(dataset),
     }
     if description.problem == "bcp":
@@ -51,7 +51,7 @@ def _column(dataset: Dataset, at: int) -> dict[str, Any]:
     }
 
 
-def _part(dataset: Dataset, sequences: np.ndarray) -> dict[str, Any]:
+def part_of(dataset: Dataset, sequences: np.ndarray) -> dict[str, Any]:
     """How much there is, and from when to when."""
     facts: dict[str, Any] = {"sequences": len(sequences), "rows": int(sequences.size), "from": None, "to": None}
     if sequences.size:

@@ -43,7 +43,7 @@ def _record_statistics(dataset: Dataset) -> dict[str, tuple[np.ndarray, np.ndarr
 
 def _compared(early: np.ndarray, late: np.ndarray) -> dict[str, float]:
     method = "exact" if max(len(early), len(late)) <= _MOST_EXACT else "asymp"
-    found = stats.ks_2samp(early, late, method=method)
+    found: Any = stats.ks_2samp(early, late, method=method)
     return {"distance": float(found.statistic), "p_value": float(found.pvalue)}
 
 

@@ -51,7 +51,7 @@ class Dataset:
         return values > best_before[:, :-1]
 
 
-def load(path: str | Path) -> Dataset:
+def load_data(path: str | Path) -> Dataset:
     """Read a description and its table."""
     described, table_path = descriptions.read(path)
     try:

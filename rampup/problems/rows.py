@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from rampup.data.sequences import Dataset, load
+from rampup.data.sequences import Dataset, load_data
 from rampup.types import Key
 
 
@@ -56,7 +56,7 @@ def dataset_for(data: Any, problem: str) -> Dataset:
     """The data of a description by its path, if they are for a problem."""
     if not isinstance(data, str | Path):
         raise ValueError(f"`data` must be the path of a data description, got {data!r:.60}.")
-    dataset = load(data)
+    dataset = load_data(data)
     if dataset.description.problem != problem:
         raise ValueError(f"{str(data)!r} describes data for {dataset.description.problem}, not for {problem}.")
     return dataset
