@@ -113,6 +113,10 @@ def _unknown(name: Reference, known: Sequence[str]) -> str:
     raise AssertionError(name)
 
 
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
 def _parquet(source: str, content: bytes, sha256: str, wanted: list[Reference], separator: str) -> Table:
     try:
         import pyarrow
@@ -128,8 +132,8 @@ def _parquet(source: str, content: bytes, sha256: str, wanted: list[Reference], 
             if names.count(name) > 1:
                 raise ValueError(f"{source}: {_twice(name, names)}")
         table = file.read(columns=wanted)
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{source} is not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{source} is not a Parquet file that can be read: {_said(error)}.") from None
     columns: dict[Reference, list[Any]] = {}
     for name in wanted:
         column = table.column(name)
@@ -144,12 +148,9 @@ def _numpy(source: str, content: bytes, sha256: str, wanted: list[Reference], se
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
         arrays = {name: loaded[name] for name in loaded.files} if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except (ValueError, OSError, EOFError, KeyError) as error:
-        said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise ValueError(f"{source} is not a NumPy file that can be read: {said}.") from None
     except Exception as error:
-        # A spoiled archive fails in as many ways as zip files do.
-        raise ValueError(f"{source} is not a NumPy file that can be read: {type(error).__name__}.") from None
+        # A spoiled array or archive fails in as many ways as there are parts of it.
+        raise ValueError(f"{source} is not a NumPy file that can be read: {_said(error)}.") from None
     found, width = _numpy_columns(source, arrays, wanted)
     lengths = {name: len(column) for name, column in found.items()}
     if len(set(lengths.values())) > 1:

@@ -65,9 +65,7 @@ class ADW(Problem):
         """Take bids from rows; bids, budgets and target get one unit, which fewer advertisers have too."""
         num_advertisers, num_columns = self.num_actions - 1, len(rows.units)
         if num_advertisers > num_columns:
-            raise ValueError(
-                f"`n` must be at most {num_columns}, the number of columns of bids, got {num_advertisers}."
-            )
+            raise ValueError(f"`n` must be at most {num_columns}, the number of bid columns, got {num_advertisers}.")
         unit = unit_for(max(budget, *rows.largest()))
         self.rows = rows.in_units([unit] * num_columns, num_advertisers)
         self.bid_distributions = tuple(map(Empirical, np.asarray(self.rows.table).T))
