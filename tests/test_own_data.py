@@ -422,7 +422,7 @@ def test_from_a_table_to_decisions_by_the_commands(tmp_path, called, name):
     code, output, _ = called("data", path)
     assert code == 0
     assert "Nothing was dropped." in output
-    whole = experiment(path, name, warmup={"parameters": WARMUPS[name]}, schemes=["direct", "curl"])
+    whole = experiment(path, name, warmup={"parameters": WARMUPS[name]}, schemes=["curl"])
     (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(whole.model_dump(mode="json")))
     assert called("run", tmp_path / "experiment.yaml", "--out", tmp_path / "run")[0] == 0
     policy = tmp_path / "policy.json"
