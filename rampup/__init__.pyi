@@ -33,7 +33,10 @@ from rampup.problems.okd import OKD as OKD
 
 __version__: str
 from rampup.advice import advise as advise
+from rampup.data.card import data_card as data_card
+from rampup.data.sequences import load_data as load_data
 from rampup.evaluation import evaluate as evaluate
+from rampup.held_out import evaluate_held_out as evaluate_held_out
 from rampup.learn.bound import bounded_run as bounded_run
 from rampup.policy import LogLinear as LogLinear
 from rampup.references.hindsight import hindsight as hindsight

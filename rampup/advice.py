@@ -133,15 +133,21 @@ def _smaller_counts(n: int) -> list[int]:
 def _smaller_knapsack(problem: OKD, fraction: float) -> tuple[dict[str, float], OKD]:
     n = round(problem.horizon * fraction)
     part = n / problem.horizon
-    changes = {"n": n, "B": _scaled(problem.budget, part), "V": _scaled(problem.target, part)}
+    units = problem.size_unit, problem.value_unit
+    changes = {"n": n, "B": _scaled(problem.budget, part * units[0]), "V": _scaled(problem.target, part * units[1])}
+    if problem.rows is not None:
+        return changes, OKD(n, changes["B"], changes["V"], data=problem.rows)
     return changes, OKD(n, changes["B"], changes["V"], problem.size_distribution, problem.value_distribution)
 
 
 def _smaller_auction(problem: ADW, fraction: float) -> tuple[dict[str, float], ADW]:
     """Fewer advertisers and slots in proportion; the first few of them, where they differ."""
     advertisers = max(1, round((problem.num_actions - 1) * fraction))
-    part = advertisers / (problem.num_actions - 1)
-    changes = {"n": advertisers, "m": max(1, round(problem.horizon * part)), "V": _scaled(problem.target, part)}
+    part, unit = advertisers / (problem.num_actions - 1), problem.bid_unit
+    changes = {"n": advertisers, "m": max(1, round(problem.horizon * part)), "V": _scaled(problem.target, part * unit)}
+    if problem.rows is not None:
+        full = problem.full_budget * unit
+        return changes, ADW(advertisers, int(changes["m"]), changes["V"], data=problem.rows, budgets=full)
     one = problem.bid_distributions
     bids = list(one[:advertisers]) if isinstance(one, tuple) else one
     return changes, ADW(advertisers, int(changes["m"]), changes["V"], bids)
@@ -289,7 +295,7 @@ def _sampled_ln_kappa(
 
 def _taught_by(small: Problem, problem: Problem, features: Features, seed: int) -> PolicyFn:
     """The policy a warm-up ends with: near optimal where that can be computed, else learned, which is cheap."""
-    if isinstance(small, OKD):
+    if isinstance(small, OKD) and small.rows is None:
         # A few hundredths of success make no difference to where the policy goes.
         return exact_okd.optimum(small, tolerance=0.03)
     settings = Settings(record_every=150, effort=Effort(episodes=256, groups=2, replicates=2))

@@ -25,7 +25,7 @@ from rampup.learn.trainer import Live, Run, RunResult, Training, iterations_left
 from rampup.plans import Plan, plan
 from rampup.policy import LogLinear
 from rampup.portrait import portrait
-from rampup.problems import files_of
+from rampup.problems import files_of, units_of
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.provenance import digest, provenance
@@ -298,6 +298,7 @@ def _finish(part: _Part) -> None:
     folder, chosen, live = part.folder, part.chosen, part.live
     experiment, records = chosen.experiment, folder.rows()
     last = {(record["scheme"], record["seed"]): record for record in records}
+    units = units_of(chosen.problem)
     for one in live:
         record = last[one.run.name, one.run.seed]
         write_policy(
@@ -314,6 +315,7 @@ def _finish(part: _Part) -> None:
                 "value": record["value"],
                 "value_interval": [record["value_low"], record["value_high"]],
             },
+            **({"units": units} if units else {}),
         )
     results = [one.result for one in live]
     folder.write_portraits(_portraits(chosen, results))

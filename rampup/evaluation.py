@@ -75,8 +75,8 @@ def outcomes(
             parts.append(jax.device_get(_play_batch(problem, policy_fn, batch)))
             if on_progress is not None:
                 on_progress(f"playing {name}", index + 1, len(keys))
-        columns = zip(*parts, strict=True)
-        results[name] = Outcomes(*(np.concatenate(column)[:episodes] for column in columns))
+        successes, collected = (np.concatenate(column)[:episodes] for column in zip(*parts, strict=True))
+        results[name] = Outcomes(successes, collected * collected_unit(problem))
     return results
 
 
@@ -84,18 +84,26 @@ def outcomes(
 def _play_batch(problem: Problem, policy_fn: PolicyFn, keys: Key) -> tuple[Array, Array]:
     def of_episode(key):
         episode = play(problem, policy_fn, key)
-        return jnp.sum(episode.rewards), _collected(problem, episode)
+        return earned(problem, episode)
 
     return jax.vmap(of_episode)(keys)
 
 
-def _collected(problem: Problem, episode: Episode) -> Real:
-    """What was gathered towards the target; where there is no target, the reward itself."""
+def earned(problem: Problem, episode: Episode) -> tuple[Real, Real]:
+    """The reward, and what was gathered towards the target; where there is no target, the reward itself."""
+    reward = jnp.sum(episode.rewards)
     if isinstance(problem, OKD):
-        return episode.final_state.value
+        return reward, episode.final_state.value
     if isinstance(problem, ADW):
-        return episode.final_state.revenue
-    return jnp.sum(episode.rewards)
+        return reward, episode.final_state.revenue
+    return reward, reward
+
+
+def collected_unit(problem: Problem) -> float:
+    """What 1 of what is collected is in the user's units."""
+    if isinstance(problem, OKD):
+        return problem.value_unit
+    return problem.bid_unit if isinstance(problem, ADW) else 1.0
 
 
 def online_optimum(
@@ -153,16 +161,16 @@ def evaluate(
     seen = _hindsight_successes(problem, seed, num_seen, on_progress) if num_seen else None
     played = outcomes(problem, policies, episodes=episodes, seed=seed, on_progress=on_progress)
     if needs_bound and seen is not None:
-        floor = max(_rate(one.successes)["interval"][0] for one in played.values())
-        best = Optimum(floor, max(floor, _rate(seen)["interval"][1]), "hindsight")
+        floor = max(rate(one.successes)["interval"][0] for one in played.values())
+        best = Optimum(floor, max(floor, rate(seen)["interval"][1]), "hindsight")
     return {
         "problem": name_of(problem),
         "episodes": episodes,
         "seed": seed,
         "policies": [_entry(problem, name, policies[name], one, best, seen) for name, one in played.items()],
-        "differences": [_difference(*pair) for pair in combinations(played.items(), 2)],
+        "differences": differences(played),
         "optimum": None if best is None else best._asdict(),
-        "hindsight": None if seen is None else _rate(seen) | {"instances": num_seen},
+        "hindsight": None if seen is None else rate(seen) | {"instances": num_seen},
     }
 
 
@@ -178,7 +186,8 @@ def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: O
     return hindsight(problem, instances, on_progress=tell)
 
 
-def _rate(rewards: np.ndarray) -> dict[str, Any]:
+def rate(rewards: np.ndarray) -> dict[str, Any]:
+    """The mean of rewards and its interval: Wilson's where they only are 0 and 1."""
     is_rate = bool(np.all((rewards == 0) | (rewards == 1)))
     interval = intervals.of_rate(rewards) if is_rate else intervals.of_mean(rewards)
     return {"value": float(np.mean(rewards)), "interval": interval}
@@ -193,24 +202,36 @@ def _entry(
     seen: np.ndarray | None,
 ) -> dict[str, Any]:
     """Everything about one policy, as plain numbers."""
-    entry: dict[str, Any] = {"policy": name} | _rate(played.successes)
+    entry: dict[str, Any] = {"policy": name} | rate(played.successes)
     if isinstance(problem, BCP):
         table = exact_bcp.tabulated(policy_fn, problem.horizon)
         entry["exact_value"] = float(exact_bcp.values(problem.record_probs, table).start)
-    entry["collected"] = float(np.mean(played.collected))
-    entry["collected_interval"] = intervals.of_mean(played.collected)
+    entry |= collected(played)
     if best is not None:
         low, high = [entry["exact_value"]] * 2 if "exact_value" in entry else entry["interval"]
         entry["gap_to_optimum"] = [max(0.0, best.lower - high), max(0.0, best.upper - low)]
-    if seen is not None:
-        own = played.successes[: len(seen)]
-        entry["gap_to_hindsight"] = float(np.mean(seen - own))
-        entry["gap_to_hindsight_interval"] = intervals.of_mean(seen - own)
-        # Of nothing there is no part.
-        has_ratio = bool(np.any(seen))
-        entry["competitive_ratio"] = float(np.mean(own) / np.mean(seen)) if has_ratio else None
-        entry["competitive_ratio_interval"] = _ratio_interval(own, seen) if has_ratio else None
-    return entry
+    return entry if seen is None else entry | beside_hindsight(played, seen)
+
+
+def collected(played: Outcomes) -> dict[str, Any]:
+    """What a policy collected on average."""
+    return {
+        "collected": float(np.mean(played.collected)),
+        "collected_interval": intervals.of_mean(played.collected),
+    }
+
+
+def beside_hindsight(played: Outcomes, seen: np.ndarray) -> dict[str, Any]:
+    """How far a policy is from an all-seeing player on the first instances."""
+    own = played.successes[: len(seen)]
+    # Of nothing there is no part.
+    has_ratio = bool(np.any(seen))
+    return {
+        "gap_to_hindsight": float(np.mean(seen - own)),
+        "gap_to_hindsight_interval": intervals.of_mean(seen - own),
+        "competitive_ratio": float(np.mean(own) / np.mean(seen)) if has_ratio else None,
+        "competitive_ratio_interval": _ratio_interval(own, seen) if has_ratio else None,
+    }
 
 
 def _ratio_interval(own: np.ndarray, seen: np.ndarray) -> list[float]:
@@ -219,6 +240,11 @@ def _ratio_interval(own: np.ndarray, seen: np.ndarray) -> list[float]:
         return [0.0, intervals.of_rate(own)[1] / float(np.mean(seen))]
     low, high = intervals.of_ratio(own, seen)
     return [max(0.0, low), high]
+
+
+def differences(played: Mapping[str, Outcomes]) -> list[dict[str, Any]]:
+    """Every two policies compared on the same instances."""
+    return [_difference(*pair) for pair in combinations(played.items(), 2)]
 
 
 def _difference(one: tuple[str, Outcomes], other: tuple[str, Outcomes]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rampup.evaluation import online_optimum
 from rampup.portable.rampup_policy import read
-from rampup.problems import make
+from rampup.problems import make, units_of
 from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
 from rampup.problems.okd import OKD
@@ -17,13 +17,18 @@ def rules_of(problem: Problem) -> dict[str, Any]:
     """What a reader must know of a problem, as numbers."""
     rules: dict[str, Any] = {"horizon": problem.horizon}
     if isinstance(problem, OKD):
-        rules |= {"budget": float(problem.budget), "target": float(problem.target)}
-        supports = problem.size_distribution.support(), problem.value_distribution.support()
-        rules |= {"largest_size": float(supports[0][1]), "largest_value": float(supports[1][1])}
+        size_unit, value_unit = problem.size_unit, problem.value_unit
+        rules |= {"budget": float(problem.budget) * size_unit, "target": float(problem.target) * value_unit}
+        largest = problem.bounds()[1][1:3]
+        rules |= {"largest_size": float(largest[0]) * size_unit, "largest_value": float(largest[1]) * value_unit}
     if isinstance(problem, ADW):
-        rules |= {"target": float(problem.target), "advertisers": problem.num_actions - 1}
-        rules |= {"highest_bids": [float(one.support()[1]) for one in problem.distributions()]}
-    return rules
+        unit, advertisers = problem.bid_unit, problem.num_actions - 1
+        rules |= {"target": float(problem.target) * unit, "advertisers": advertisers}
+        rules |= {"highest_bids": [float(one) * unit for one in problem.bounds()[1][1 : 1 + advertisers]]}
+        if problem.budget is not None:
+            rules["budgets"] = [problem.full_budget * unit] * advertisers
+    units = units_of(problem)
+    return rules | ({"units": units} if units else {})
 
 
 def export(

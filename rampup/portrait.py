@@ -72,12 +72,13 @@ def _over_bids(problem: ADW, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance that one advertiser gets the slot by its bid and budget, the others bidding and owning the middle."""
     advertisers = problem.num_actions - 1
     highest = problem.bounds()[1][1]
-    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, 1, _SIDE)
+    full = problem.full_budget
+    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, full, _SIDE)
     grid = np.stack(np.meshgrid(bids, budgets, indexing="ij"), axis=-1).reshape(-1, 2)
     middles = [float(one.quantile(jnp.asarray(0.5))) for one in problem.distributions()]
     slices = []
     for moment in _MOMENTS:
-        seen = np.tile([moment, *middles, *[1 - moment] * advertisers, moment], (len(grid), 1))
+        seen = np.tile([moment, *middles, *[full * (1 - moment)] * advertisers, moment], (len(grid), 1))
         seen[:, 1], seen[:, 1 + advertisers] = grid[:, 0], grid[:, 1]
         wins = np.asarray(_probs(policy_fn, jnp.asarray(seen)))[:, 1].reshape(_SIDE, _SIDE)
         slices.append({"at": moment, "wins": _short(wins)})

@@ -29,18 +29,34 @@ PARAMETERS = {
     "okd": {"n": 20, "B": 2.0, "V": 5.0},
     "adw": {"n": 3, "m": 12, "V": 2.5, "bids": "special"},
 }
+
+
+def table_of(name, folder):
+    """Items that weigh up to 30 and cost up to 200, or bids of up to 9 against budgets of 20; and their description."""
+    chance = np.random.default_rng(5)
+    rows = chance.integers(1, [31, 201], (120, 2)) if name == "okd" else chance.integers(0, 10, (120, 3))
+    text = "\n".join(",".join(map(str, row)) for row in [["a", "b", "c"][: rows.shape[1]], *rows.tolist()])
+    (folder / "rows.csv").write_text(text + "\n")
+    columns = "{size: a, value: b}" if name == "okd" else "{bids: [a, b, c]}"
+    (folder / "rows.yaml").write_text(f"problem: {name}\nfile: rows.csv\ncolumns: {columns}\nlength: 12\n")
+    own = {"n": 20, "B": 60, "V": 900} if name == "okd" else {"n": 3, "m": 12, "V": 45, "budgets": 20}
+    return own | {"data": str(folder / "rows.yaml")}
+
+
 CASES = [("bcp", "monomial:4"), ("bcp", "legendre:5"), ("bcp", "one_hot"), ("okd", "monomial:2"), ("okd", "legendre:3")]
 CASES += [("adw", "monomial:3"), ("adw", "legendre:2")]
+# Of the user's own data, in the user's units.
+CASES += [("okd data", "monomial:2"), ("adw data", "legendre:2")]
 
 
 def exported(path, name, features, seed=0):
     """A policy with parameters at random, as a file; and as the library plays it."""
-    problem = make(name, **PARAMETERS[name])
+    name, _, is_own = name.partition(" ")
+    parameters = table_of(name, path.parent) if is_own else PARAMETERS[name]
+    problem = make(name, **parameters)
     found = as_features(features, problem)
     theta = np.random.default_rng(seed).normal(size=found.size)
-    write_policy(
-        path, problem=name, parameters=PARAMETERS[name], features=features, theta=theta, rules=rules_of(problem)
-    )
+    write_policy(path, problem=name, parameters=parameters, features=features, theta=theta, rules=rules_of(problem))
     return problem, LogLinear(problem, found, jnp.asarray(theta))
 
 
@@ -51,10 +67,10 @@ def arrivals_of(problem, instance):
         return [{"record": bool(one)} for one in instance.is_record]
     if name == "okd":
         return [
-            {"size": float(size), "value": float(value)}
+            {"size": float(size) * problem.size_unit, "value": float(value) * problem.value_unit}
             for size, value in zip(instance.sizes, instance.values, strict=True)
         ]
-    return [{"bids": [float(bid) for bid in bids]} for bids in instance.bids]
+    return [{"bids": [float(bid) * problem.bid_unit for bid in bids]} for bids in instance.bids]
 
 
 def played(problem, policy, instance, answers):
@@ -90,11 +106,13 @@ def test_the_reader_gives_the_probabilities_of_the_library(tmp_path, name, featu
                 # What cannot be done comes to doing nothing.
                 assert answer["probability"] >= probs[0] * (1 - 1e-12)
             assert answer["state"]["is_over"] == (not goes_on)
-            if name == "okd":
-                assert answer["state"]["value"] == pytest.approx(float(state.value), abs=1e-12)
-                assert answer["state"]["room_left"] == pytest.approx(2.0 - float(state.used), abs=1e-12)
-            if name == "adw":
-                np.testing.assert_allclose(answer["state"]["budgets"], state.budgets, atol=1e-12)
+            if name.startswith("okd"):
+                room = float(problem.budget - state.used) * problem.size_unit
+                assert answer["state"]["value"] == pytest.approx(float(state.value) * problem.value_unit, abs=1e-12)
+                assert answer["state"]["room_left"] == pytest.approx(room, abs=1e-12)
+            if name.startswith("adw"):
+                left = np.asarray(state.budgets) * problem.bid_unit
+                np.testing.assert_allclose(answer["state"]["budgets"], left, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "features"), CASES)

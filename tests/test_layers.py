@@ -10,7 +10,8 @@ ROOT = Path(rampup.__file__).parent
 # From the ground up; a module may import what stands before it, and its own folder.
 LAYERS = [
     ["gymnasium_plugin"],
-    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime", "portable"],
+    ["arguments", "types", "intervals", "threads", "devices", "processes", "runtime", "portable", "documents"],
+    ["data"],
     ["decide"],
     ["streams"],
     ["lanes"],
@@ -29,7 +30,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
-    ["gym", "stories", "catalogue", "evaluation", "advice", "claims", "report", "portrait", "provenance"],
+    ["gym", "stories", "catalogue", "evaluation", "held_out", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
     ["outlines", "recipes", "schedules"],
     ["plans"],

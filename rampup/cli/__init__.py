@@ -3,6 +3,7 @@
 from rampup.cli import (
     advice,
     bench,
+    data,
     deciding,
     evaluation,
     problems,
@@ -18,6 +19,6 @@ from rampup.cli.app import app, main
 __all__ = ["app", "main"]
 
 # Every group of commands, in the order of --help: a new file of commands is added here and nowhere else.
-for group in (problems, evaluation, advice, training, running, results, reproduce, sweep, deciding, bench):
+for group in (problems, data, evaluation, advice, training, running, results, reproduce, sweep, deciding, bench):
     app.add_typer(group.commands)
 app.add_typer(theory.commands, name="theory")

@@ -28,6 +28,7 @@ commands = typer.Typer()
         "rampup evaluate bcp --set n=100 --policy optimal --policy threshold:30 --policy policies/curl-0.json",
         "rampup evaluate adw --set n=10 --set m=20 --set V=9 --policy msvv --policy balance --hindsight 200 "
         "--picture comparison.png",
+        "rampup evaluate --data items.yaml --set B=100 --set V=400 --policy policy.json --policy bang_per_buck",
     )
 )
 def evaluate(
@@ -35,6 +36,13 @@ def evaluate(
     own: ProblemOption = None,
     settings: Setting = None,
     series: SeriesShortcut = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A description of your own data (`rampup data`), instead of a problem: policies are played on the "
+            "held-out sequences as they came, and on resampled training rows."
+        ),
+    ] = None,
     policies: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,22 +56,42 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Decides the instances and all choices.")] = 0,
     optimum: Annotated[bool, typer.Option("--optimum", help="Bound the best any online player can do.")] = False,
     hindsight: Annotated[int, typer.Option(help="Instances given to an all-seeing player.")] = 0,
+    plays: Annotated[
+        int | None, typer.Option(help="With `--data`: times each held-out sequence is played; 16 by default.")
+    ] = None,
     picture: Annotated[str | None, typer.Option(help="A file to draw the comparison to: .png, .pdf or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible."""
+    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible.
+
+    With `--data` the JSON document has a key held_out: sequences, rows, from, to, arrivals, plays, policies (each with
+    value, interval, collected, collected_interval and what hindsight says of it), differences, hindsight; all other
+    keys are of resampled training rows.
+    """
     configure_jax()
     from rampup.checks import make_checked
+    from rampup.data.sequences import load_data
     from rampup.evaluation import evaluate as evaluation_of
+    from rampup.held_out import PLAYS, default_parameters, evaluate_held_out
     from rampup.references import policy_named
     from rampup.report.comparison import checked_picture_name, draw_comparison
 
     if picture is not None:
         checked_picture_name(picture)
-    one = make_checked(only_one(problem, own), with_series(parameters("--set", settings), series))
+    if plays is not None and data is None:
+        raise ValueError("`--plays` is for `--data`.")
     if not policies:
         raise ValueError("give at least one `--policy`.")
+    given = with_series(parameters("--set", settings), series)
     with work_bar() as tell:
+        dataset = None
+        if data is not None:
+            if problem is not None or own is not None or "data" in given:
+                raise ValueError("give a problem or `--data`, not both: the description says which problem it is for.")
+            tell(f"reading {data}", 0, 0)
+            dataset = load_data(data)
+            problem, given = dataset.description.problem, default_parameters(dataset) | given | {"data": data}
+        one = make_checked(only_one(problem, own), given)
         chosen = {}
         for name in policies:
             if name in chosen:
@@ -80,6 +108,16 @@ def evaluate(
                 hindsight_instances=hindsight,
                 on_progress=tell,
             )
+            if dataset is not None:
+                answer["held_out"] = evaluate_held_out(
+                    one,
+                    chosen,
+                    dataset,
+                    plays=PLAYS if plays is None else plays,
+                    seed=seed,
+                    hindsight_sequences=answer["hindsight"]["instances"] if answer["hindsight"] else 0,
+                    on_progress=tell,
+                )
     if picture is not None:
         draw_comparison(answer, picture)
     if as_json:
@@ -90,6 +128,9 @@ def evaluate(
 
 def _show_evaluation(answer: dict[str, Any]) -> None:
     console = paper()
+    if "held_out" in answer:
+        _show_held_out(answer["held_out"], console)
+        console.print(f"\nResampled training rows, {answer['episodes']} instances:\n")
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
     header = ["policy", "success rate", "collects"]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
@@ -102,13 +143,7 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
             row.append("" if ratio is None else with_margin(ratio, entry["competitive_ratio_interval"]))
         rows.append(row)
     print_table(console, header, rows)
-    if answer["differences"]:
-        console.print()
-        pairs = [
-            [f"{one['policy']} - {one['minus']}", with_margin(one["difference"], one["interval"])]
-            for one in answer["differences"]
-        ]
-        print_table(console, ["paired difference", "in success rate"], pairs)
+    _show_differences(answer["differences"], console)
     if has_optimum:
         best = answer["optimum"]
         where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
@@ -119,3 +154,34 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
             f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} instances, 95% interval "
             f"{ends_text(seen['interval'])}."
         )
+
+
+def _show_differences(differences: list[dict[str, Any]], console: Any) -> None:
+    if differences:
+        console.print()
+        pairs = [
+            [f"{one['policy']} - {one['minus']}", with_margin(one["difference"], one["interval"])]
+            for one in differences
+        ]
+        print_table(console, ["paired difference", "in success rate"], pairs)
+
+
+def _show_held_out(held: dict[str, Any], console: Any) -> None:
+    """The sequences that were kept from learning, before anything that is drawn."""
+    span = f"from {held['from']} to {held['to']}"
+    console.print(f"{held['sequences']} held-out sequences of {held['arrivals']} arrivals, {span}, as they came:\n")
+    has_hindsight = held["hindsight"] is not None
+    header = ["policy", "success rate", "collects", *["of hindsight"] * has_hindsight]
+    rows = []
+    for entry in held["policies"]:
+        row = [entry["policy"], with_margin(entry["value"], entry["interval"])]
+        row.append(with_margin(entry["collected"], entry["collected_interval"]))
+        if has_hindsight:
+            ratio = entry["competitive_ratio"]
+            row.append("" if ratio is None else with_margin(ratio, entry["competitive_ratio_interval"]))
+        rows.append(row)
+    print_table(console, header, rows)
+    _show_differences(held["differences"], console)
+    if has_hindsight:
+        seen = held["hindsight"]
+        console.print(f"\nAn all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} sequences.")

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from rampup.exact.finite import require_double_precision
-from rampup.exact.grids import FUZZ, OnBounds, TooLargeError, below, bend, common_unit, exact_unit
+from rampup.exact.grids import FUZZ, OnBounds, OnlyRowsError, TooLargeError, below, bend, common_unit, exact_unit
 from rampup.problems.adw import ADW
 from rampup.problems.distributions import Distribution
 from rampup.types import Real
@@ -48,6 +48,8 @@ _LANES = 512
 def optimum(problem: ADW, *, tolerance: float = 0.005, on_bounds: OnBounds | None = None) -> ADWOptimum:
     """Bound the optimal online value on finer and finer grids, until the bounds meet within `tolerance`."""
     require_double_precision()
+    if problem.rows is not None:
+        raise OnlyRowsError("AdWords")
     best = None
     for grid in _grids(problem):
         found = ADWOptimum(*(_solve(problem, grid, is_favourable=one) for one in (False, True)))

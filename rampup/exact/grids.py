@@ -15,6 +15,16 @@ class TooLargeError(ValueError):
     """No grid within reach fits the problem."""
 
 
+class OnlyRowsError(TooLargeError):
+    """Arrivals come from rows of data, whose numbers are not independent of each other."""
+
+    def __init__(self, what: str):
+        super().__init__(
+            f"{what} has no dynamic program where arrivals come from data, whose numbers go together: the hindsight "
+            "rate bounds the optimum instead."
+        )
+
+
 OnBounds = Callable[[float, float], None]
 """Told the best bounds after each grid."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from rampup.exact.finite import require_double_precision
-from rampup.exact.grids import FUZZ, OnBounds, TooLargeError, below, bend, common_unit, exact_unit
+from rampup.exact.grids import FUZZ, OnBounds, OnlyRowsError, TooLargeError, below, bend, common_unit, exact_unit
 from rampup.problems.distributions import Distribution
 from rampup.problems.okd import OKD
 from rampup.types import LogProbs, Observation, Real
@@ -105,6 +105,8 @@ def optimum(problem: OKD, *, tolerance: float = 0.005, on_bounds: OnBounds | Non
     Returns the policy of the best lower bound; it carries both bounds.
     """
     require_double_precision()
+    if problem.rows is not None:
+        raise OnlyRowsError("the knapsack")
     best = None
     for favourable, unfavourable in _grids(problem):
         upper, _ = _solve(favourable, problem.horizon, is_favourable=True)

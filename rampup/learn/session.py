@@ -10,6 +10,7 @@ from rampup.exact import bcp
 from rampup.features import as_features
 from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
+from rampup.problems import units_of
 from rampup.problems.bcp import BCP
 from rampup.references import policy_named, reference_name
 from rampup.runs.files import make_folder
@@ -67,6 +68,7 @@ def train_session(
                 features=features,
                 theta=result.theta,
                 provenance={"scheme": result.run.name, "seed": result.run.seed, "warmup": warmup_changes},
+                **({"units": units_of(problem)} if units_of(problem) else {}),
             )
     optimal_value = float(bcp.optimum(problem.record_probs).value) if isinstance(problem, BCP) else None
     return {

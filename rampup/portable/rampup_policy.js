@@ -80,7 +80,8 @@ const RampupPolicy = (() => {
       nameOf: (action) => ["reject", "accept"][action],
       told: (number, state) => ({ arrivals_left: horizon - number, best_so_far: state.best }),
     }),
-    okd: ({ horizon, budget, target, largest_size, largest_value }) => ({
+    // Arrivals come in the user's units; the policy was learned in others.
+    okd: ({ horizon, budget, target, largest_size, largest_value, units = { size: 1, value: 1 } }) => ({
       degrees: [null, null, null, null, null],
       begin: () => ({ used: 0, value: 0 }),
       isOver: (number, state) => number >= horizon || state.value >= target,
@@ -88,7 +89,7 @@ const RampupPolicy = (() => {
         size: numberOf(arrival.size, "size", 0, largest_size), value: numberOf(arrival.value, "value", 0, largest_value),
       }),
       variables: (number, seen, state) =>
-        [[number / horizon, seen.size, seen.value, state.used / (budget || 1), state.value / target]],
+        [[number / horizon, seen.size / units.size, seen.value / units.value, state.used / (budget || 1), state.value / target]],
       possible: (seen, state) => [true, state.used + seen.size <= budget],
       step: (seen, state, action) =>
         action === 0 ? state : { used: state.used + seen.size, value: state.value + seen.value },
@@ -98,9 +99,9 @@ const RampupPolicy = (() => {
         is_reached: state.value >= target,
       }),
     }),
-    adw: ({ horizon, target, advertisers, highest_bids }) => ({
+    adw: ({ horizon, target, advertisers, highest_bids, budgets: full = Array(advertisers).fill(1), units = { bid: 1 } }) => ({
       degrees: [null, null, null, null],
-      begin: () => ({ budgets: Array(advertisers).fill(1), revenue: 0 }),
+      begin: () => ({ budgets: [...full], revenue: 0 }),
       isOver: (number, state) => number >= horizon || state.revenue >= target,
       seen(arrival) {
         if (!Array.isArray(arrival.bids) || arrival.bids.length !== advertisers) {
@@ -109,7 +110,7 @@ const RampupPolicy = (() => {
         return arrival.bids.map((bid, i) => numberOf(bid, `bids[${i}]`, 0, highest_bids[i]));
       },
       variables: (number, seen, state) => [0, ...seen].map((bid, i) =>
-        [number / horizon, bid, i === 0 ? 0 : state.budgets[i - 1], state.revenue / target]),
+        [number / horizon, bid / units.bid, i === 0 ? 0 : state.budgets[i - 1] / units.bid, state.revenue / target]),
       possible: (seen, state) => [true, ...seen.map((bid, i) => state.budgets[i] >= bid)],
       step(seen, state, action) {
         if (action === 0) return state;

@@ -178,6 +178,8 @@ class _Knapsack:
     def __init__(self, rules):
         self.horizon, self.budget, self.target = rules["horizon"], rules["budget"], rules["target"]
         self.largest, self.dearest = rules["largest_size"], rules["largest_value"]
+        # Arrivals come in the user's units; the policy was learned in others.
+        self.units = rules.get("units", {"size": 1.0, "value": 1.0})
 
     def begin(self):
         return {"used": 0.0, "value": 0.0}
@@ -191,7 +193,8 @@ class _Knapsack:
 
     def variables(self, number, seen, state):
         used = state["used"] / (self.budget or 1.0)
-        return [[number / self.horizon, seen["size"], seen["value"], used, state["value"] / self.target]]
+        size, value = (seen[name] / self.units[name] for name in ("size", "value"))
+        return [[number / self.horizon, size, value, used, state["value"] / self.target]]
 
     def possible(self, seen, state):
         return np.array([True, state["used"] + seen["size"] <= self.budget])
@@ -221,10 +224,12 @@ class _AdWords:
     def __init__(self, rules):
         self.horizon, self.target, self.num_advertisers = rules["horizon"], rules["target"], rules["advertisers"]
         self.highest = rules["highest_bids"]
+        self.budgets = rules.get("budgets", [1.0] * self.num_advertisers)
+        self.unit = rules.get("units", {"bid": 1.0})["bid"]
         self.example = json.dumps({"bids": [0.4] * min(self.num_advertisers, 3)})
 
     def begin(self):
-        return {"budgets": [1.0] * self.num_advertisers, "revenue": 0.0}
+        return {"budgets": list(self.budgets), "revenue": 0.0}
 
     def is_over(self, number, state):
         return number >= self.horizon or state["revenue"] >= self.target
@@ -241,7 +246,7 @@ class _AdWords:
     def variables(self, number, seen, state):
         ends = number / self.horizon, state["revenue"] / self.target
         rows = zip([0.0, *seen], [0.0, *state["budgets"]])  # noqa: B905 (older Pythons)
-        return [[ends[0], bid, budget, ends[1]] for bid, budget in rows]
+        return [[ends[0], bid / self.unit, budget / self.unit, ends[1]] for bid, budget in rows]
 
     def possible(self, seen, state):
         pairs = zip(seen, state["budgets"])  # noqa: B905

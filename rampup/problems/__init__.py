@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rampup import arguments
+from rampup.data import description
 from rampup.problems import own
 from rampup.problems.adw import ADW
 from rampup.problems.base import Problem
@@ -56,7 +57,7 @@ def is_kind(problem: Problem, name: Any) -> bool:
     return name_of(problem) in (name, Path(name).name)
 
 
-def make(name: str, **parameters: Any) -> Problem:
+def make(name: str, /, **parameters: Any) -> Problem:
     """Make a problem: `make("bcp", n=100)`, `make("okd", n=100, B=10, V=25)` or `make("adw", n=10, m=20, V=9)`."""
     kind = find(name)
     try:
@@ -73,4 +74,15 @@ def files_of(name: str, parameters: dict[str, Any]) -> list[str]:
     """The files that a problem is made of, the user's own among them: what it is depends on what they hold."""
     files = [name.rpartition(":")[0]] if own.is_file_and_class(name) else []
     texts = [value for value in parameters.values() if isinstance(value, str)]
-    return files + [text for text in texts if Path(text).is_file()]
+    files += [text for text in texts if Path(text).is_file()]
+    data = parameters.get("data")
+    return files + (description.files(data)[1:] if name in PROBLEMS and data in files else [])
+
+
+def units_of(problem: Problem) -> dict[str, float]:
+    """What 1 is in the user's units, by quantity; nothing for a problem that is not made of data."""
+    if isinstance(problem, OKD) and problem.rows is not None:
+        return {"size": problem.size_unit, "value": problem.value_unit}
+    if isinstance(problem, ADW) and problem.rows is not None:
+        return {"bid": problem.bid_unit}
+    return {}

@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from rampup import arguments
+from rampup.data.series import estimated_series
 from rampup.problems.base import Problem
+from rampup.problems.rows import dataset_for
 from rampup.problems.series import as_series
 from rampup.types import Action, Flag, Key, Observation, Reward, Variables
 
@@ -36,8 +39,8 @@ class BCP(Problem):
     num_actions: int = eqx.field(static=True)
     record_probs: Float[Array, " arrival"]
 
-    def __init__(self, n: int | None = None, series: Any = "classical"):
-        record_probs = as_series(series, n)
+    def __init__(self, n: int | None = None, series: Any = "classical", data: Any = None):
+        record_probs = as_series(series, n) if data is None else _series_of_data(data, series, n)
         self.horizon = arguments.integer("n", len(record_probs), least=1)
         self.num_actions = 2
         self.record_probs = jnp.asarray(record_probs, dtype=float)
@@ -68,3 +71,16 @@ class BCP(Problem):
 
     def degrees(self, degree: int) -> tuple[int, ...]:
         return (degree, 2)
+
+
+def _series_of_data(data: Any, series: Any, n: int | None) -> np.ndarray:
+    """The series of the first n arrivals, by default of all, estimated from the user's own sequences."""
+    if series != "classical":
+        raise ValueError("give `series` or `data`, not both.")
+    dataset = dataset_for(data, "bcp")
+    count = dataset.length if n is None else arguments.integer("n", n, least=1)
+    if count > dataset.length:
+        raise ValueError(
+            f"`n` must be at most {dataset.length}, the length of the sequences in {str(data)!r}, got {n}."
+        )
+    return estimated_series(dataset)[:count]

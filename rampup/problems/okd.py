@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from rampup import arguments
 from rampup.problems.base import MOST_ARRIVALS, Problem
-from rampup.problems.distributions import Distribution, as_distribution
+from rampup.problems.distributions import Distribution, Empirical, as_distribution
+from rampup.problems.rows import TrainingRows, as_rows, refuse_both, unit_for
 from rampup.types import Action, Flag, Key, Observation, Reward, Variables
 
 
@@ -39,15 +41,43 @@ class OKD(Problem):
     target: Float[Array, ""]
     size_distribution: Distribution
     value_distribution: Distribution
+    """Where there are rows, those of size and value apart; only the rows say how they go together."""
+    rows: TrainingRows | None
 
-    def __init__(self, n: int, B: float, V: float, sizes: Any = "uniform", values: Any = "uniform"):  # noqa: N803 (the paper's letters)
+    def __init__(
+        self,
+        n: int,
+        B: float,  # noqa: N803 (the paper's letters)
+        V: float,  # noqa: N803
+        sizes: Any = "uniform",
+        values: Any = "uniform",
+        data: Any = None,
+    ):
         self.horizon = arguments.integer("n", n, least=1, most=MOST_ARRIVALS)
         self.num_actions = 2
         self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        self.size_distribution = as_distribution("sizes", sizes)
-        self.value_distribution = as_distribution("values", values)
+        if data is None:
+            self.rows = None
+            self.size_distribution = as_distribution("sizes", sizes)
+            self.value_distribution = as_distribution("values", values)
+        else:
+            refuse_both({"sizes": sizes, "values": values})
+            rows = as_rows(data, "okd")
+            self.rows = rows.in_units([unit_for(largest) for largest in rows.largest()])
+            self.size_distribution, self.value_distribution = map(Empirical, np.asarray(self.rows.table).T)
+            self.budget, self.target = self.budget / self.size_unit, self.target / self.value_unit
         self._refuse_an_infeasible_target()
+
+    @property
+    def size_unit(self) -> float:
+        """What a size of 1 is in the user's units."""
+        return 1.0 if self.rows is None else self.rows.units[0]
+
+    @property
+    def value_unit(self) -> float:
+        """What a value of 1 is in the user's units."""
+        return 1.0 if self.rows is None else self.rows.units[1]
 
     def _refuse_an_infeasible_target(self) -> None:
         smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
@@ -57,11 +87,14 @@ class OKD(Problem):
             most_items = min(most_items, math.floor(float(self.budget) / smallest * (1 + 1e-9)))
         if float(self.target) > most_items * dearest:
             raise ValueError(
-                f"`V` = {float(self.target):g} can never be reached: at most {most_items} items fit, worth at most "
-                f"{dearest:g} each."
+                f"`V` = {float(self.target) * self.value_unit:g} can never be reached: at most {most_items} items fit, "
+                f"worth at most {dearest * self.value_unit:g} each."
             )
 
     def draw(self, key: Key) -> OKDInstance:
+        if self.rows is not None:
+            items = self.rows.draw(key, self.horizon)
+            return OKDInstance(items[:, 0], items[:, 1])
         size_key, value_key = jax.random.split(key)
         shape = (self.horizon,)
         return OKDInstance(self.size_distribution.draw(size_key, shape), self.value_distribution.draw(value_key, shape))
@@ -90,7 +123,9 @@ class OKD(Problem):
         return OKDState(state.position + 1, jnp.where(takes, used, state.used), value), reward, goes_on
 
     def bounds(self) -> tuple[list[float], list[float]]:
-        return [0.0] * 5, [1.0, self.size_distribution.support()[1], self.value_distribution.support()[1], 1.0, 1.0]
+        supports = self.size_distribution.support(), self.value_distribution.support()
+        highest = (supports[0][1], supports[1][1]) if self.rows is None else self.rows.highest
+        return [0.0] * 5, [1.0, *highest, 1.0, 1.0]
 
     def degrees(self, degree: int) -> tuple[int, ...]:
         return (degree,) * 5

@@ -70,7 +70,7 @@ def _value(problem: Problem) -> Callable[[Any], Any]:
 
 
 def _budgets(problem: ADW) -> np.ndarray:
-    return np.ones(problem.num_actions - 1)
+    return np.full(problem.num_actions - 1, problem.full_budget)
 
 
 def _own(problem: Problem) -> Callable[[Any], Any]:

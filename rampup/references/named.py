@@ -41,8 +41,10 @@ def threshold(problem: BCP, given: str) -> PolicyFn:
 
 def bang_per_buck(problem: OKD, given: str = "") -> PolicyFn:
     """Accept from the ratio of value to size that collects most value; or from a given ratio."""
-    ratio = _number("bang_per_buck", given) if given else rules.best_ratio(problem, "value")
-    return rules.BangPerBuck(jnp.asarray(ratio))
+    if not given:
+        return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "value")))
+    # A ratio is given in the user's units.
+    return rules.BangPerBuck(jnp.asarray(_number("bang_per_buck", given) * problem.size_unit / problem.value_unit))
 
 
 def _number(name: str, text: str) -> float:
@@ -58,8 +60,8 @@ def bang_per_buck_success(problem: OKD) -> PolicyFn:
     return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "success")))
 
 
-def _slot_rule(score_fn: Callable) -> Callable[[Problem], PolicyFn]:
-    return lambda problem: rules.SlotRule(problem.num_actions - 1, score_fn)
+def _slot_rule(score_fn: Callable) -> Callable[[ADW], PolicyFn]:
+    return lambda problem: rules.SlotRule(problem.num_actions - 1, score_fn, problem.budget)
 
 
 def naive(problem: Problem) -> PolicyFn:

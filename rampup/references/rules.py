@@ -115,10 +115,13 @@ class SlotRule(eqx.Module):
     num_advertisers: int = eqx.field(static=True)
     score_fn: Callable[[Array, Array], Array] = eqx.field(static=True)
     """Of bids and budgets, one number per advertiser."""
+    full_budget: Float[Array, ""] | None = None
+    """What a budget is at first; None for 1. The score is one of bids and budgets as parts of it."""
 
     def __call__(self, observation: Observation) -> LogProbs:
         bids, budgets = observation[1 : 1 + self.num_advertisers], observation[1 + self.num_advertisers : -1]
-        scores = jnp.where((budgets >= bids) & (bids > 0), self.score_fn(bids, budgets), -jnp.inf)
+        parts = (bids, budgets) if self.full_budget is None else (bids / self.full_budget, budgets / self.full_budget)
+        scores = jnp.where((budgets >= bids) & (bids > 0), self.score_fn(*parts), -jnp.inf)
         winner = jnp.where(jnp.max(scores) > -jnp.inf, jnp.argmax(scores) + 1, 0)
         return surely(winner, self.num_advertisers + 1)
 

@@ -11,7 +11,7 @@ from rampup import arguments
 from rampup.features import as_features
 from rampup.policy import LogLinear
 from rampup.portable.rampup_policy import FORMAT, VERSION, checksum, read
-from rampup.problems import check_name, is_kind, name_of
+from rampup.problems import check_name, is_kind, name_of, units_of
 from rampup.problems.base import Problem
 from rampup.runs.files import write_whole
 
@@ -58,6 +58,12 @@ def read_policy(path: str | Path, problem: Problem) -> LogLinear:
     document = read(path)
     if not is_kind(problem, document["problem"]):
         raise ValueError(f"the policy file {str(path)!r} is for {document['problem']}, not for {name_of(problem)}.")
+    units = document.get("units") or document.get("rules", {}).get("units") or {}
+    if units != units_of(problem):
+        raise ValueError(
+            f"the policy file {str(path)!r} was trained in units of {_shown(units)}, but this problem is in units of "
+            f"{_shown(units_of(problem))}: give it the same `data`."
+        )
     features = as_features(document["features"], problem)
     theta = arguments.finite_array("theta", document["theta"], ndim=1)
     if len(theta) != features.size:
@@ -66,3 +72,7 @@ def read_policy(path: str | Path, problem: Problem) -> LogLinear:
             f"{features.size} here: it was trained on another size."
         )
     return LogLinear(problem, features, jnp.asarray(theta))
+
+
+def _shown(units: dict[str, float]) -> str:
+    return ", ".join(f"{value:g} ({name})" for name, value in units.items()) or "1"

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictInt, Tag, model_validator
 
-from rampup import config
+from rampup import config, documents
 from rampup.config import Experiment
 
 MOST_RUNS = 10_000
@@ -111,12 +111,12 @@ class Task(NamedTuple):
 
 def read(path: str) -> Sweep:
     """Read a sweep file; its experiment is a name, a file beside it, or the experiment itself."""
-    source, document = config.document(path, "sweep file")
-    sweep = config.validated(Sweep, document, source)
+    source, document = documents.document(path, "sweep file")
+    sweep = documents.validated(Sweep, document, source)
     base = _base(sweep, Path(path).parent, source)
     # Resolved: what the experiment was when the sweep was begun is what all its runs are of.
     kept = {"experiment": base.model_dump(mode="json"), "preset": "paper", "set": {}, "schemes": None, "seeds": None}
-    return config.validated(Sweep, sweep.model_dump(mode="json", by_alias=True) | kept, source)
+    return documents.validated(Sweep, sweep.model_dump(mode="json", by_alias=True) | kept, source)
 
 
 def _base(sweep: Sweep, place: Path, source: str) -> Experiment:
