@@ -144,7 +144,7 @@ def _smaller_auction(problem: ADW, fraction: float) -> tuple[dict[str, float], A
     changes = {"n": advertisers, "m": max(1, round(problem.horizon * part)), "V": _scaled(problem.target, part)}
     one = problem.bid_distributions
     bids = list(one[:advertisers]) if isinstance(one, tuple) else one
-    return changes, ADW(advertisers, int(changes["m"]), changes["V"], bids)
+    return changes, ADW(advertisers, int(changes["m"]), changes["V"], bids, problem.budgets()[:advertisers])
 
 
 def _scaled(number: jax.Array, part: float) -> float:

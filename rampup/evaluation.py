@@ -14,14 +14,18 @@ from rampup import arguments, intervals
 from rampup.episodes import Episode, play
 from rampup.exact import adw as exact_adw
 from rampup.exact import bcp as exact_bcp
+from rampup.exact import known
 from rampup.exact import okd as exact_okd
 from rampup.exact.finite import require_double_precision
 from rampup.exact.grids import TooLargeError
 from rampup.problems import name_of
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.references.hindsight import hindsight
 from rampup.types import Key, PolicyFn, Real
 
@@ -90,11 +94,13 @@ def _play_batch(problem: Problem, policy_fn: PolicyFn, keys: Key) -> tuple[Array
 
 
 def _collected(problem: Problem, episode: Episode) -> Real:
-    """What was gathered towards the target; where there is no target, the reward itself."""
+    """What was gathered towards the target, or in all where there is none; of problems of one's own, the return."""
     if isinstance(problem, OKD):
         return episode.final_state.value
     if isinstance(problem, ADW):
         return episode.final_state.revenue
+    if isinstance(problem, Choice | OKDValue | ADWValue):
+        return problem.scale * jnp.sum(episode.rewards)
     return jnp.sum(episode.rewards)
 
 
@@ -106,8 +112,7 @@ def online_optimum(
     Args:
         policies: one of them may carry the bounds already.
     """
-    if isinstance(problem, BCP):
-        value = float(exact_bcp.optimum(problem.record_probs).value)
+    if (value := known.optimal_value(problem)) is not None:
         return Optimum(value, value, "exact")
 
     def tell(lower: float, upper: float) -> None:
@@ -116,8 +121,8 @@ def online_optimum(
 
     try:
         if isinstance(problem, OKD):
-            known = [policy for policy in policies.values() if isinstance(policy, exact_okd.GridPolicy)]
-            best = known[0] if known else exact_okd.optimum(problem, on_bounds=tell)
+            given = [policy for policy in policies.values() if isinstance(policy, exact_okd.GridPolicy)]
+            best = given[0] if given else exact_okd.optimum(problem, on_bounds=tell)
             return Optimum(float(best.lower), float(best.upper), "dynamic_program")
         if isinstance(problem, ADW):
             return Optimum(*exact_adw.optimum(problem, on_bounds=tell), "dynamic_program")
@@ -157,6 +162,7 @@ def evaluate(
         best = Optimum(floor, max(floor, _rate(seen)["interval"][1]), "hindsight")
     return {
         "problem": name_of(problem),
+        "is_rate": all(_is_rate(one.successes) for one in played.values()),
         "episodes": episodes,
         "seed": seed,
         "policies": [_entry(problem, name, policies[name], one, best, seen) for name, one in played.items()],
@@ -178,9 +184,13 @@ def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: O
     return hindsight(problem, instances, on_progress=tell)
 
 
+def _is_rate(rewards: np.ndarray) -> bool:
+    """Whether episodes are won or lost, and nothing between."""
+    return bool(np.all((rewards == 0) | (rewards == 1)))
+
+
 def _rate(rewards: np.ndarray) -> dict[str, Any]:
-    is_rate = bool(np.all((rewards == 0) | (rewards == 1)))
-    interval = intervals.of_rate(rewards) if is_rate else intervals.of_mean(rewards)
+    interval = intervals.of_rate(rewards) if _is_rate(rewards) else intervals.of_mean(rewards)
     return {"value": float(np.mean(rewards)), "interval": interval}
 
 

@@ -72,7 +72,8 @@ def _over_bids(problem: ADW, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance that one advertiser gets the slot by its bid and budget, the others bidding and owning the middle."""
     advertisers = problem.num_actions - 1
     highest = problem.bounds()[1][1]
-    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, 1, _SIDE)
+    full = problem.budgets()
+    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, full[0], _SIDE)
     grid = np.stack(np.meshgrid(bids, budgets, indexing="ij"), axis=-1).reshape(-1, 2)
     middles = [float(one.quantile(jnp.asarray(0.5))) for one in problem.distributions()]
     slices = []

@@ -41,7 +41,8 @@ def evaluate(
             "--policy",
             help="A rule by name (bcp: optimal, odds, threshold:K or threshold:Q; okd: bang_per_buck, "
             "bang_per_buck:RATIO, bang_per_buck_success, greedy, accept_everything, dynamic_program; adw: greedy, "
-            "best_fit, msvv, balance; all: naive), or a policy file; may be repeated.",
+            "best_fit, msvv, balance; choice: optimal, classical, accept_everything; okd_value: bang_per_buck, greedy, "
+            "accept_everything; adw_value: as adw; all: naive), or a policy file; may be repeated.",
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Instances, the same for all policies.")] = 10_000,
@@ -51,7 +52,7 @@ def evaluate(
     picture: Annotated[str | None, typer.Option(help="A file to draw the comparison to: .png, .pdf or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible."""
+    """Set policies side by side on the same instances: success rates or values, intervals, distance to the best."""
     configure_jax()
     from rampup.checks import make_checked
     from rampup.evaluation import evaluate as evaluation_of
@@ -91,7 +92,8 @@ def evaluate(
 def _show_evaluation(answer: dict[str, Any]) -> None:
     console = paper()
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
-    header = ["policy", "success rate", "collects"]
+    what = "success rate" if answer["is_rate"] else "value"
+    header = ["policy", what, "collects"]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
     rows = []
     for entry in answer["policies"]:
@@ -108,14 +110,13 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
             [f"{one['policy']} - {one['minus']}", with_margin(one["difference"], one["interval"])]
             for one in answer["differences"]
         ]
-        print_table(console, ["paired difference", "in success rate"], pairs)
+        print_table(console, ["paired difference", f"in {what}"], pairs)
     if has_optimum:
         best = answer["optimum"]
         where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
         console.print(f"\nThe best any online player can do: {where} ({best['method'].replace('_', ' ')}).")
     if has_hindsight:
         seen = answer["hindsight"]
-        console.print(
-            f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} instances, 95% interval "
-            f"{ends_text(seen['interval'])}."
-        )
+        does = "succeeds on {} of {} instances" if answer["is_rate"] else "earns {} on average over {} instances"
+        told = does.format(f"{seen['value']:.4f}", seen["instances"])
+        console.print(f"An all-seeing player {told}, 95% interval {ends_text(seen['interval'])}.")

@@ -6,11 +6,10 @@ from typing import Any
 
 from rampup import arguments
 from rampup.checks import make_checked
-from rampup.exact import bcp
+from rampup.exact import known
 from rampup.features import as_features
 from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
-from rampup.problems.bcp import BCP
 from rampup.references import policy_named, reference_name
 from rampup.runs.files import make_folder
 from rampup.runs.policy_file import write_policy
@@ -68,7 +67,7 @@ def train_session(
                 theta=result.theta,
                 provenance={"scheme": result.run.name, "seed": result.run.seed, "warmup": warmup_changes},
             )
-    optimal_value = float(bcp.optimum(problem.record_probs).value) if isinstance(problem, BCP) else None
+    optimal_value = known.optimal_value(problem)
     return {
         "problem": name,
         "parameters": parameters,

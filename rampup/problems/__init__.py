@@ -7,11 +7,21 @@ from typing import Any
 from rampup import arguments
 from rampup.problems import own
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 
-PROBLEMS: dict[str, type[Problem]] = {"bcp": BCP, "okd": OKD, "adw": ADW}
+PROBLEMS: dict[str, type[Problem]] = {
+    "bcp": BCP,
+    "okd": OKD,
+    "adw": ADW,
+    "choice": Choice,
+    "okd_value": OKDValue,
+    "adw_value": ADWValue,
+}
 
 
 def find(name: Any) -> type[Problem]:

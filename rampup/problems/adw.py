@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from rampup import arguments
@@ -27,8 +28,50 @@ class ADWState(NamedTuple):
     revenue: Float[Array, ""]
 
 
+Bids = Distribution | tuple[Distribution, ...]
+"""Of all advertisers, or of each."""
+
+
+def as_bids(bids: Any, n: int) -> Bids:
+    """Turn one distribution, or a list of them, into the bids of n advertisers."""
+    if not isinstance(bids, list | tuple):
+        return as_distribution("bids", bids)
+    if len(bids) != n:
+        raise ValueError(f"`bids` must be one distribution or a list of `n` = {n} of them, got {len(bids)}.")
+    return tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
+
+
+def as_budgets(budgets: Any, n: int) -> Float[Array, " advertiser"] | None:
+    """Turn one number, or a list of them, into the budgets of n advertisers; nothing where all are 1."""
+    if not isinstance(budgets, list | tuple | np.ndarray):
+        budget = arguments.positive("budgets", budgets)
+        return None if budget == 1 else jnp.full(n, budget, dtype=float)
+    if len(budgets) != n:
+        raise ValueError(f"`budgets` must be one number or a list of `n` = {n} of them, got {len(budgets)}.")
+    each = [arguments.positive(f"budgets[{i}]", one) for i, one in enumerate(budgets)]
+    return None if all(one == 1 for one in each) else jnp.asarray(each, dtype=float)
+
+
+def one_each(bids: Bids, num_advertisers: int) -> tuple[Distribution, ...]:
+    """The distribution of each advertiser's bids."""
+    return (bids,) * num_advertisers if isinstance(bids, Distribution) else bids
+
+
+def bids_at(bids: Bids, uniforms: Float[Array, "slot advertiser"]) -> Float[Array, "slot advertiser"]:
+    """The bids that uniform numbers stand for."""
+    if isinstance(bids, Distribution):
+        return bids.quantile(uniforms)
+    return jnp.stack([one.quantile(uniforms[:, i]) for i, one in enumerate(bids)], axis=1)
+
+
+def dearest_and_most(bids: tuple[Distribution, ...], budgets: np.ndarray, num_slots: int) -> tuple[float, float]:
+    """The highest bid that anybody can pay, and the most that all slots can bring."""
+    dearest = max(min(budget, one.support()[1]) for one, budget in zip(bids, budgets.tolist(), strict=True))
+    return dearest, min(float(budgets.sum()), num_slots * dearest)
+
+
 class ADW(Problem):
-    """n advertisers with budget 1, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3."""
+    """n advertisers, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3 has budgets of 1."""
 
     shared_variables = (0, 3)
     size_parameters = ("n", "m", "V")
@@ -36,43 +79,42 @@ class ADW(Problem):
     num_actions: int = eqx.field(static=True)
     target: Float[Array, ""]
     bid_distributions: Distribution | tuple[Distribution, ...]
+    other_budgets: Float[Array, " advertiser"] | None
+    """What the advertisers begin with; nothing where it is 1 for all, as in the paper."""
 
-    def __init__(self, n: int, m: int, V: float, bids: Any = "uniform"):  # noqa: N803 (the paper's letters)
+    def __init__(self, n: int, m: int, V: float, bids: Any = "uniform", budgets: Any = 1.0):  # noqa: N803 (the paper's letters)
         self.horizon = arguments.integer("m", m, least=1, most=MOST_ARRIVALS)
         self.num_actions = arguments.integer("n", n, least=1, most=MOST_ARRIVALS) + 1
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        if isinstance(bids, list | tuple):
-            if len(bids) != n:
-                raise ValueError(f"`bids` must be one distribution or a list of `n` = {n} of them, got {len(bids)}.")
-            self.bid_distributions = tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
-        else:
-            self.bid_distributions = as_distribution("bids", bids)
+        self.bid_distributions = as_bids(bids, n)
+        self.other_budgets = as_budgets(budgets, n)
         self._refuse_an_infeasible_target()
 
     def distributions(self) -> tuple[Distribution, ...]:
         """The bids of each advertiser."""
-        one = self.bid_distributions
-        return (one,) * (self.num_actions - 1) if isinstance(one, Distribution) else one
+        return one_each(self.bid_distributions, self.num_actions - 1)
+
+    def budgets(self) -> np.ndarray:
+        """What each advertiser begins with."""
+        return np.ones(self.num_actions - 1) if self.other_budgets is None else np.asarray(self.other_budgets, float)
 
     def _refuse_an_infeasible_target(self) -> None:
-        dearest = min(1.0, max(one.support()[1] for one in self.distributions()))
-        most = min(float(self.num_actions - 1), self.horizon * dearest)
+        dearest, most = dearest_and_most(self.distributions(), self.budgets(), self.horizon)
         if float(self.target) > most:
+            budgets = "budgets of 1" if self.other_budgets is None else f"budgets of {self.budgets().sum():g} in all"
             raise ValueError(
-                f"`V` = {float(self.target):g} can never be reached: {self.num_actions - 1} budgets of 1 and "
+                f"`V` = {float(self.target):g} can never be reached: {self.num_actions - 1} {budgets} and "
                 f"{self.horizon} bids of at most {dearest:g} give at most {most:g}."
             )
 
     def draw(self, key: Key) -> ADWInstance:
         uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), self.target.dtype)
-        if isinstance(self.bid_distributions, Distribution):
-            return ADWInstance(self.bid_distributions.quantile(uniforms))
-        columns = [one.quantile(uniforms[:, i]) for i, one in enumerate(self.bid_distributions)]
-        return ADWInstance(jnp.stack(columns, axis=1))
+        return ADWInstance(bids_at(self.bid_distributions, uniforms))
 
     def init(self, instance: ADWInstance) -> ADWState:
         dtype = instance.bids.dtype
-        return ADWState(jnp.zeros((), jnp.int32), jnp.ones(self.num_actions - 1, dtype), jnp.zeros((), dtype))
+        budgets = jnp.ones(self.num_actions - 1, dtype) if self.other_budgets is None else self.other_budgets
+        return ADWState(jnp.zeros((), jnp.int32), budgets.astype(dtype), jnp.zeros((), dtype))
 
     def observe(self, instance: ADWInstance, state: ADWState) -> Observation:
         fraction = (state.position + 1).astype(state.revenue.dtype) / self.horizon
@@ -102,7 +144,7 @@ class ADW(Problem):
     def bounds(self) -> tuple[list[float], list[float]]:
         num_advertisers = self.num_actions - 1
         highs = [distribution.support()[1] for distribution in self.distributions()]
-        return [0.0] * (2 * num_advertisers + 2), [1.0, *highs, *[1.0] * num_advertisers, 1.0]
+        return [0.0] * (2 * num_advertisers + 2), [1.0, *highs, *self.budgets().tolist(), 1.0]
 
     def degrees(self, degree: int) -> tuple[int, ...]:
         return (degree,) * 4

@@ -29,6 +29,12 @@ class OKDState(NamedTuple):
     value: Float[Array, ""]
 
 
+def most_items(num_items: int, budget: float, smallest: float) -> int:
+    """How many items can ever fit."""
+    # Seven tenths fit into 0.7, whatever their quotient is rounded to.
+    return min(num_items, math.floor(budget / smallest * (1 + 1e-9))) if smallest > 0 else num_items
+
+
 class OKD(Problem):
     """n items with independent sizes and values, budget B, target V; the paper's section C.2."""
 
@@ -51,13 +57,10 @@ class OKD(Problem):
 
     def _refuse_an_infeasible_target(self) -> None:
         smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
-        most_items = self.horizon
-        if smallest > 0:
-            # Seven tenths fit into 0.7, whatever their quotient is rounded to.
-            most_items = min(most_items, math.floor(float(self.budget) / smallest * (1 + 1e-9)))
-        if float(self.target) > most_items * dearest:
+        most = most_items(self.horizon, float(self.budget), smallest)
+        if float(self.target) > most * dearest:
             raise ValueError(
-                f"`V` = {float(self.target):g} can never be reached: at most {most_items} items fit, worth at most "
+                f"`V` = {float(self.target):g} can never be reached: at most {most} items fit, worth at most "
                 f"{dearest:g} each."
             )
 
