@@ -19,7 +19,7 @@ import safetensors.numpy
 from rampup import config, processes
 from rampup.audit import audit
 from rampup.config import Experiment
-from rampup.exact import known
+from rampup.exact.known import optimal_value
 from rampup.learn import programs
 from rampup.learn.trainer import Live, Run, RunResult, Training, iterations_left
 from rampup.plans import Plan, plan
@@ -336,7 +336,7 @@ def summary_of(experiment: Experiment, chosen: Plan, records: Sequence[dict[str,
         "problem": experiment.problem.name,
         "reference": chosen.reference,
         "reference_value": float(np.mean([record["reference_value"] for record in last])),
-        "optimal_value": known.optimal_value(problem),
+        "optimal_value": optimal_value(problem),
         "schemes": scheme_results(records, experiment.schemes),
         "seconds": max(record["seconds"] for record in last),
     }

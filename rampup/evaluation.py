@@ -14,10 +14,10 @@ from rampup import arguments, intervals
 from rampup.episodes import Episode, play
 from rampup.exact import adw as exact_adw
 from rampup.exact import bcp as exact_bcp
-from rampup.exact import known
 from rampup.exact import okd as exact_okd
 from rampup.exact.finite import require_double_precision
 from rampup.exact.grids import TooLargeError
+from rampup.exact.known import optimal_value
 from rampup.problems import name_of
 from rampup.problems.adw import ADW
 from rampup.problems.adw_value import ADWValue
@@ -112,7 +112,7 @@ def online_optimum(
     Args:
         policies: one of them may carry the bounds already.
     """
-    if (value := known.optimal_value(problem)) is not None:
+    if (value := optimal_value(problem)) is not None:
         return Optimum(value, value, "exact")
 
     def tell(lower: float, upper: float) -> None:

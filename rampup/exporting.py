@@ -7,8 +7,11 @@ from rampup.evaluation import online_optimum
 from rampup.portable.rampup_policy import read
 from rampup.problems import make
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.runs.folder import RunFolder
 from rampup.runs.policy_file import write_policy
 
@@ -16,13 +19,19 @@ from rampup.runs.policy_file import write_policy
 def rules_of(problem: Problem) -> dict[str, Any]:
     """What a reader must know of a problem, as numbers."""
     rules: dict[str, Any] = {"horizon": problem.horizon}
-    if isinstance(problem, OKD):
-        rules |= {"budget": float(problem.budget), "target": float(problem.target)}
+    if isinstance(problem, OKD | ADW):
+        rules |= {"target": float(problem.target)}
+    if isinstance(problem, OKD | OKDValue):
+        rules |= {"budget": float(problem.budget)}
         supports = problem.size_distribution.support(), problem.value_distribution.support()
         rules |= {"largest_size": float(supports[0][1]), "largest_value": float(supports[1][1])}
-    if isinstance(problem, ADW):
-        rules |= {"target": float(problem.target), "advertisers": problem.num_actions - 1}
+    if isinstance(problem, ADW | ADWValue):
+        rules |= {"advertisers": problem.num_actions - 1, "budgets": problem.budgets().tolist()}
         rules |= {"highest_bids": [float(one.support()[1]) for one in problem.distributions()]}
+    if isinstance(problem, Choice):
+        rules |= {"picks": problem.num_picks}
+        if problem.payoffs is None:
+            rules |= {"largest_value": problem.value_distribution.support()[1]}
     return rules
 
 

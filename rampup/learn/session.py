@@ -6,7 +6,7 @@ from typing import Any
 
 from rampup import arguments
 from rampup.checks import make_checked
-from rampup.exact import known
+from rampup.exact.known import optimal_value
 from rampup.features import as_features
 from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
@@ -67,13 +67,13 @@ def train_session(
                 theta=result.theta,
                 provenance={"scheme": result.run.name, "seed": result.run.seed, "warmup": warmup_changes},
             )
-    optimal_value = known.optimal_value(problem)
+    best = optimal_value(problem)
     return {
         "problem": name,
         "parameters": parameters,
         "warmup": warmup_changes,
         "reference": reference,
-        "runs": [_summary(result, optimal_value) for result in results],
+        "runs": [_summary(result, best) for result in results],
     }
 
 

@@ -36,6 +36,7 @@ class Choice(Problem):
 
     size_parameters = ("n",)
     usual_features = "monomial:4"
+    usual_learning_rate = 0.3
     horizon: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     num_picks: int = eqx.field(static=True)
@@ -59,6 +60,10 @@ class Choice(Problem):
             raise ValueError(f"`values` must not all be 0, got {values!r:.80}.")
         self.payoffs = None if payoffs is None else jnp.asarray(payoffs, dtype=float)
         self.scale = jnp.asarray(most, dtype=float)
+
+    def num_paying(self) -> int:
+        """The lowest final rank that pays anything."""
+        return self.horizon if self.payoffs is None else int(np.flatnonzero(np.asarray(self.payoffs))[-1]) + 1
 
     def draw(self, key: Key) -> ChoiceInstance:
         values = self.value_distribution.draw(key, (self.horizon,))
@@ -107,7 +112,7 @@ def _as_payoffs(payoff: Any, n: int) -> np.ndarray | None:
     given = arguments.finite_array("payoff", payoff, ndim=1)
     if len(given) > n or (given < 0).any() or not (given > 0).any():
         raise ValueError(
-            f"`payoff` must be best, value, or at most `n` = {n} numbers of at least 0 and not all 0, got {payoff!r:.80}."
+            f"`payoff` must be best, value, or up to `n` = {n} numbers of at least 0, not all 0, got {payoff!r:.80}."
         )
     return np.pad(given, (0, n - len(given)))
 

@@ -22,7 +22,7 @@ class OKDValueState(NamedTuple):
 
 
 class OKDValue(Problem):
-    """n items with independent sizes and values, budget B; an item pays its value as a part of the most there can be."""
+    """n items with independent sizes and values, budget B; an item pays its value, as a part of the most there is."""
 
     size_parameters = ("n", "B")
     usual_learning_rate = 3.0
@@ -44,7 +44,7 @@ class OKDValue(Problem):
         most = most_items(self.horizon, float(self.budget), smallest) * dearest
         if most == 0:
             raise ValueError(
-                f"nothing can ever be packed: items of at least {smallest:g}, worth at most {dearest:g}, and `B` = {B:g}."
+                f"nothing can be packed: items of at least {smallest:g}, worth at most {dearest:g}, and `B` = {B:g}."
             )
         self.scale = jnp.asarray(most, dtype=float)
 

@@ -49,8 +49,7 @@ def classical(problem: Choice) -> PolicyFn:
     if problem.payoffs is None:
         part_below = jnp.asarray(1 - problem.num_picks / problem.horizon)
         return rules.AtLeast(problem.value_distribution.quantile(part_below))
-    num_paying = int(np.flatnonzero(np.asarray(problem.payoffs))[-1]) + 1
-    num_ranks = min(problem.num_picks, num_paying)
+    num_ranks = min(problem.num_picks, problem.num_paying())
     return rules.AmongTheBest(problem.horizon, jnp.asarray(int(problem.horizon / math.e)), jnp.asarray(num_ranks))
 
 
