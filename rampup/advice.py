@@ -166,11 +166,12 @@ def _smaller_auction(problem: ADW | ADWValue, fraction: float) -> tuple[dict[str
     part = advertisers / (problem.num_actions - 1)
     slots = max(1, round(problem.horizon * part))
     one = problem.bid_distributions
-    own = list(one[:advertisers]) if isinstance(one, tuple) else one, problem.budgets()[:advertisers]
+    budgets = problem.budgets()
+    own = list(one[:advertisers]) if isinstance(one, tuple) else one, budgets[:advertisers]
     changes: dict[str, float] = {"n": advertisers, "m": slots}
     if isinstance(problem, ADWValue):
         return changes, ADWValue(advertisers, slots, *own)
-    changes["V"] = _scaled(problem.target, part)
+    changes["V"] = _scaled(problem.target, float(budgets[:advertisers].sum() / budgets.sum()))
     return changes, ADW(advertisers, slots, changes["V"], *own)
 
 
