@@ -530,3 +530,54 @@ def test_equal_values_rank_in_the_order_they_came(tmp_path):
     problem = rampup_policy.load(tmp_path / "policy.json").problem
     seen = [problem.variables(1, value, {"values": [2.0, 3.0, 3.0], "left": 1})[0][1] for value in (4.0, 3.0, 1.0)]
     assert seen == [1.0, 1 / 3, 1 / 4]
+
+
+# --- learning
+
+
+def learned(kind, parameters, warmup, iterations):
+    """A policy after a warm-up, by the usual features and learning rate, and what it earns beside its reference."""
+    problem, small = rampup.make(kind, **parameters), rampup.make(kind, **(parameters | warmup))
+    features = as_features(problem.usual_features, problem)
+    settings = rampup.Settings(
+        learning_rate=problem.usual_learning_rate,
+        estimator="paired",
+        record_every=iterations,
+        effort=rampup.Effort(episodes=64, groups=2, replicates=2),
+    )
+    stages = rampup.scheme("curl", problem, small, iterations=iterations)
+    result = rampup.train([rampup.Run("curl", stages, 0)], features, settings)[0]
+    policies = {"learned": LogLinear(problem, features, jnp.asarray(result.theta))}
+    for rule in policies_of(type(problem)):
+        policies[rule] = policy_named(problem, rule)
+    return problem, {name: one.successes for name, one in outcomes(problem, policies, episodes=EPISODES).items()}
+
+
+EPISODES = 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("payoff", "part"), [("best", 0.95), ("value", 0.9)])
+def test_choice_is_learned_nearly_to_the_optimum(payoff, part):
+    problem, earned = learned("choice", {"n": 20, "k": 2, "payoff": payoff}, {"n": 8}, 300)
+    margin = ERRORS * earned["learned"].std() / math.sqrt(EPISODES)
+    best = choice.optimum(problem).value
+    assert part * best - margin <= earned["learned"].mean() <= best + margin
+    assert earned["learned"].mean() > earned["classical"].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("kind", "parameters", "warmup", "rule"),
+    [
+        ("okd_value", {"n": 30, "B": 3.0}, {"n": 10, "B": 1.0}, "bang_per_buck"),
+        ("adw_value", {"n": 3, "m": 6, "bids": "special", "budgets": [1.0, 1.0, 2.0]}, {"m": 4}, "greedy"),
+    ],
+)
+def test_the_value_forms_are_learned_as_well_as_the_rule(kind, parameters, warmup, rule):
+    _, earned = learned(kind, parameters, warmup, 300)
+    difference = earned["learned"] - earned[rule]
+    assert difference.mean() >= -ERRORS * difference.std() / math.sqrt(EPISODES)
+    assert earned["learned"].mean() > 1.1 * earned["naive"].mean()
