@@ -11,8 +11,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ADW": "rampup.problems.adw",
+    "ADWValue": "rampup.problems.adw_value",
     "BCP": "rampup.problems.bcp",
+    "Choice": "rampup.problems.choice",
     "OKD": "rampup.problems.okd",
+    "OKDValue": "rampup.problems.okd_value",
     "Distribution": "rampup.problems.distributions",
     "Bernoulli": "rampup.problems.distributions",
     "Empirical": "rampup.problems.distributions",

@@ -20,8 +20,10 @@ from rampup.learn.trainer import train as train
 from rampup.problems import PROBLEMS as PROBLEMS
 from rampup.problems import make as make
 from rampup.problems.adw import ADW as ADW
+from rampup.problems.adw_value import ADWValue as ADWValue
 from rampup.problems.base import Problem as Problem
 from rampup.problems.bcp import BCP as BCP
+from rampup.problems.choice import Choice as Choice
 from rampup.problems.distributions import Bernoulli as Bernoulli
 from rampup.problems.distributions import Distribution as Distribution
 from rampup.problems.distributions import Empirical as Empirical
@@ -30,6 +32,7 @@ from rampup.problems.distributions import Special as Special
 from rampup.problems.distributions import Uniform as Uniform
 from rampup.problems.distributions import random_histogram as random_histogram
 from rampup.problems.okd import OKD as OKD
+from rampup.problems.okd_value import OKDValue as OKDValue
 
 __version__: str
 from rampup.advice import advise as advise

@@ -17,6 +17,7 @@ import numpy as np
 
 from rampup import arguments, intervals, theory
 from rampup.exact import bcp as exact_bcp
+from rampup.exact import choice as exact_choice
 from rampup.exact import okd as exact_okd
 from rampup.exact.finite import require_double_precision
 from rampup.features import Features, as_features
@@ -25,9 +26,12 @@ from rampup.learn.inspection import Effort, sampled_kappa
 from rampup.learn.trainer import Run, Settings, train
 from rampup.policy import LogLinear
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.problems.sizes import part_of
 from rampup.references import default_reference
 from rampup.references.rules import Naive
@@ -102,13 +106,15 @@ def advise(
 
 
 def smaller_problems(problem: Problem) -> list[tuple[dict[str, float], Problem]]:
-    """One of the three problems in smaller sizes, with the parameters in which each differs."""
+    """One of our problems in smaller sizes, with the parameters in which each differs."""
     if isinstance(problem, BCP):
         return [({"n": n}, BCP(n, np.asarray(problem.record_probs[:n]))) for n in _smaller_counts(problem.horizon)]
-    if isinstance(problem, OKD):
+    if isinstance(problem, OKD | OKDValue):
         fractions = [one for one in _FRACTIONS if round(problem.horizon * one) >= _LEAST_ARRIVALS]
         return [_smaller_knapsack(problem, fraction) for fraction in fractions]
-    if isinstance(problem, ADW):
+    if isinstance(problem, Choice):
+        return [_smaller_choice(problem, n) for n in _smaller_choice_counts(problem)]
+    if isinstance(problem, ADW | ADWValue):
         small = [_smaller_auction(problem, fraction) for fraction in _FRACTIONS]
         return [(changes, one) for changes, one in small if _LEAST_SLOTS <= one.horizon < problem.horizon]
     return []
@@ -130,27 +136,47 @@ def _smaller_counts(n: int) -> list[int]:
     return sorted({round(size) for size in np.geomspace(_LEAST_ARRIVALS, n - 1, 12)})
 
 
-def _smaller_knapsack(problem: OKD, fraction: float) -> tuple[dict[str, float], OKD]:
+def _smaller_choice_counts(problem: Choice) -> list[int]:
+    """Sizes at which as many are chosen: the best policy changes with that number, and hardly with the arrivals'."""
+    num_ranks = 0 if problem.payoffs is None else problem.num_paying()
+    least = max(_LEAST_ARRIVALS, 2 * problem.num_picks, num_ranks)
+    return [n for n in (round(problem.horizon * fraction) for fraction in _FRACTIONS) if n >= least]
+
+
+def _smaller_choice(problem: Choice, n: int) -> tuple[dict[str, float], Choice]:
+    if problem.payoffs is None:
+        return {"n": n}, Choice(n, problem.num_picks, "value", problem.value_distribution)
+    return {"n": n}, Choice(n, problem.num_picks, np.asarray(problem.payoffs)[:n])
+
+
+def _smaller_knapsack(problem: OKD | OKDValue, fraction: float) -> tuple[dict[str, float], Problem]:
     n = round(problem.horizon * fraction)
     part = n / problem.horizon
     units = problem.size_unit, problem.value_unit
-    changes = {"n": n, "B": _scaled(problem.budget, part * units[0]), "V": _scaled(problem.target, part * units[1])}
-    if problem.rows is not None:
-        return changes, OKD(n, changes["B"], changes["V"], data=problem.rows)
-    return changes, OKD(n, changes["B"], changes["V"], problem.size_distribution, problem.value_distribution)
+    changes: dict[str, float] = {"n": n, "B": _scaled(problem.budget, part * units[0])}
+    drawn: dict[str, Any] = {"data": problem.rows}
+    if problem.rows is None:
+        drawn = {"sizes": problem.size_distribution, "values": problem.value_distribution}
+    if isinstance(problem, OKDValue):
+        return changes, OKDValue(n, changes["B"], **drawn)
+    changes["V"] = _scaled(problem.target, part * units[1])
+    return changes, OKD(n, changes["B"], changes["V"], **drawn)
 
 
-def _smaller_auction(problem: ADW, fraction: float) -> tuple[dict[str, float], ADW]:
+def _smaller_auction(problem: ADW | ADWValue, fraction: float) -> tuple[dict[str, float], Problem]:
     """Fewer advertisers and slots in proportion; the first few of them, where they differ."""
     advertisers = max(1, round((problem.num_actions - 1) * fraction))
     part, unit = advertisers / (problem.num_actions - 1), problem.bid_unit
-    changes = {"n": advertisers, "m": max(1, round(problem.horizon * part)), "V": _scaled(problem.target, part * unit)}
-    if problem.rows is not None:
-        full = problem.full_budget * unit
-        return changes, ADW(advertisers, int(changes["m"]), changes["V"], data=problem.rows, budgets=full)
-    one = problem.bid_distributions
-    bids = list(one[:advertisers]) if isinstance(one, tuple) else one
-    return changes, ADW(advertisers, int(changes["m"]), changes["V"], bids)
+    slots = max(1, round(problem.horizon * part))
+    budgets, one = problem.budgets() * unit, problem.bid_distributions
+    drawn: dict[str, Any] = {"data": problem.rows, "budgets": budgets[:advertisers]}
+    if problem.rows is None:
+        drawn |= {"bids": list(one[:advertisers]) if isinstance(one, tuple) else one}
+    changes: dict[str, float] = {"n": advertisers, "m": slots}
+    if isinstance(problem, ADWValue):
+        return changes, ADWValue(advertisers, slots, **drawn)
+    changes["V"] = _scaled(problem.target, float(unit * budgets[:advertisers].sum() / budgets.sum()))
+    return changes, ADW(advertisers, slots, changes["V"], **drawn)
 
 
 def _scaled(number: jax.Array, part: float) -> float:
@@ -298,7 +324,11 @@ def _taught_by(small: Problem, problem: Problem, features: Features, seed: int) 
     if isinstance(small, OKD) and small.rows is None:
         # A few hundredths of success make no difference to where the policy goes.
         return exact_okd.optimum(small, tolerance=0.03)
-    settings = Settings(record_every=150, effort=Effort(episodes=256, groups=2, replicates=2))
+    if isinstance(small, Choice):
+        return exact_choice.planned(small)
+    settings = Settings(
+        learning_rate=small.usual_learning_rate, record_every=150, effort=Effort(episodes=256, groups=2, replicates=2)
+    )
     learned = train([Run("warmup", (Stage(small, 150),), seed)], features, settings)[0]
     return LogLinear(problem, features, jnp.asarray(learned.theta))
 

@@ -19,7 +19,7 @@ import safetensors.numpy
 from rampup import config, processes
 from rampup.audit import audit
 from rampup.config import Experiment
-from rampup.exact import bcp
+from rampup.exact.known import optimal_value
 from rampup.learn import programs
 from rampup.learn.trainer import Live, Run, RunResult, Training, iterations_left
 from rampup.plans import Plan, plan
@@ -27,7 +27,6 @@ from rampup.policy import LogLinear
 from rampup.portrait import portrait
 from rampup.problems import files_of, units_of
 from rampup.problems.base import Problem
-from rampup.problems.bcp import BCP
 from rampup.provenance import digest, provenance
 from rampup.recipes import with_auto
 from rampup.runs.events import EventFile
@@ -336,13 +335,12 @@ def _portraits(chosen: Plan, results: Sequence[RunResult]) -> dict[str, Any]:
 def summary_of(experiment: Experiment, chosen: Plan, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The table a run ends with: each scheme over its seeds, beside the reference and, where known, the optimum."""
     problem, last = chosen.problem, last_records(records)
-    optimum = float(bcp.optimum(problem.record_probs).value) if isinstance(problem, BCP) else None
     return {
         "experiment": experiment.name,
         "problem": experiment.problem.name,
         "reference": chosen.reference,
         "reference_value": float(np.mean([record["reference_value"] for record in last])),
-        "optimal_value": optimum,
+        "optimal_value": optimal_value(problem),
         "schemes": scheme_results(records, experiment.schemes),
         "seconds": max(record["seconds"] for record in last),
     }

@@ -17,11 +17,15 @@ from rampup.exact import bcp as exact_bcp
 from rampup.exact import okd as exact_okd
 from rampup.exact.finite import require_double_precision
 from rampup.exact.grids import TooLargeError
+from rampup.exact.known import optimal_value
 from rampup.problems import name_of
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.references.hindsight import hindsight
 from rampup.types import Key, PolicyFn, Real
 
@@ -90,20 +94,22 @@ def _play_batch(problem: Problem, policy_fn: PolicyFn, keys: Key) -> tuple[Array
 
 
 def earned(problem: Problem, episode: Episode) -> tuple[Real, Real]:
-    """The reward, and what was gathered towards the target; where there is no target, the reward itself."""
+    """The reward, and what was gathered towards the target, or in all where there is none; else the reward itself."""
     reward = jnp.sum(episode.rewards)
     if isinstance(problem, OKD):
         return reward, episode.final_state.value
     if isinstance(problem, ADW):
         return reward, episode.final_state.revenue
+    if isinstance(problem, Choice | OKDValue | ADWValue):
+        return reward, problem.scale * reward
     return reward, reward
 
 
 def collected_unit(problem: Problem) -> float:
     """What 1 of what is collected is in the user's units."""
-    if isinstance(problem, OKD):
+    if isinstance(problem, OKD | OKDValue):
         return problem.value_unit
-    return problem.bid_unit if isinstance(problem, ADW) else 1.0
+    return problem.bid_unit if isinstance(problem, ADW | ADWValue) else 1.0
 
 
 def online_optimum(
@@ -114,8 +120,7 @@ def online_optimum(
     Args:
         policies: one of them may carry the bounds already.
     """
-    if isinstance(problem, BCP):
-        value = float(exact_bcp.optimum(problem.record_probs).value)
+    if (value := optimal_value(problem)) is not None:
         return Optimum(value, value, "exact")
 
     def tell(lower: float, upper: float) -> None:
@@ -124,8 +129,8 @@ def online_optimum(
 
     try:
         if isinstance(problem, OKD):
-            known = [policy for policy in policies.values() if isinstance(policy, exact_okd.GridPolicy)]
-            best = known[0] if known else exact_okd.optimum(problem, on_bounds=tell)
+            given = [policy for policy in policies.values() if isinstance(policy, exact_okd.GridPolicy)]
+            best = given[0] if given else exact_okd.optimum(problem, on_bounds=tell)
             return Optimum(float(best.lower), float(best.upper), "dynamic_program")
         if isinstance(problem, ADW):
             return Optimum(*exact_adw.optimum(problem, on_bounds=tell), "dynamic_program")
@@ -165,6 +170,7 @@ def evaluate(
         best = Optimum(floor, max(floor, rate(seen)["interval"][1]), "hindsight")
     return {
         "problem": name_of(problem),
+        "is_rate": all(is_rate(one.successes) for one in played.values()),
         "episodes": episodes,
         "seed": seed,
         "policies": [_entry(problem, name, policies[name], one, best, seen) for name, one in played.items()],
@@ -186,10 +192,14 @@ def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: O
     return hindsight(problem, instances, on_progress=tell)
 
 
+def is_rate(rewards: np.ndarray) -> bool:
+    """Whether episodes are won or lost, and nothing between."""
+    return bool(np.all((rewards == 0) | (rewards == 1)))
+
+
 def rate(rewards: np.ndarray) -> dict[str, Any]:
     """The mean of rewards and its interval: Wilson's where they only are 0 and 1."""
-    is_rate = bool(np.all((rewards == 0) | (rewards == 1)))
-    interval = intervals.of_rate(rewards) if is_rate else intervals.of_mean(rewards)
+    interval = intervals.of_rate(rewards) if is_rate(rewards) else intervals.of_mean(rewards)
     return {"value": float(np.mean(rewards)), "interval": interval}
 
 

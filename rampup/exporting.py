@@ -7,8 +7,11 @@ from rampup.evaluation import online_optimum
 from rampup.portable.rampup_policy import read
 from rampup.problems import make, units_of
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.runs.folder import RunFolder
 from rampup.runs.policy_file import write_policy
 
@@ -16,17 +19,23 @@ from rampup.runs.policy_file import write_policy
 def rules_of(problem: Problem) -> dict[str, Any]:
     """What a reader must know of a problem, as numbers."""
     rules: dict[str, Any] = {"horizon": problem.horizon}
-    if isinstance(problem, OKD):
-        size_unit, value_unit = problem.size_unit, problem.value_unit
-        rules |= {"budget": float(problem.budget) * size_unit, "target": float(problem.target) * value_unit}
+    unit = 1.0
+    if isinstance(problem, OKD | OKDValue):
         largest = problem.bounds()[1][1:3]
-        rules |= {"largest_size": float(largest[0]) * size_unit, "largest_value": float(largest[1]) * value_unit}
-    if isinstance(problem, ADW):
+        rules |= {"budget": float(problem.budget) * problem.size_unit}
+        rules |= {"largest_size": float(largest[0]) * problem.size_unit}
+        rules |= {"largest_value": float(largest[1]) * problem.value_unit}
+        unit = problem.value_unit
+    if isinstance(problem, ADW | ADWValue):
         unit, advertisers = problem.bid_unit, problem.num_actions - 1
-        rules |= {"target": float(problem.target) * unit, "advertisers": advertisers}
+        rules |= {"advertisers": advertisers, "budgets": (problem.budgets() * unit).tolist()}
         rules |= {"highest_bids": [float(one) * unit for one in problem.bounds()[1][1 : 1 + advertisers]]}
-        if problem.budget is not None:
-            rules["budgets"] = [problem.full_budget * unit] * advertisers
+    if isinstance(problem, OKD | ADW):
+        rules |= {"target": float(problem.target) * unit}
+    if isinstance(problem, Choice):
+        rules |= {"picks": problem.num_picks}
+        if problem.payoffs is None:
+            rules |= {"largest_value": problem.value_distribution.support()[1]}
     units = units_of(problem)
     return rules | ({"units": units} if units else {})
 

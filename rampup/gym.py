@@ -18,8 +18,11 @@ PAPER_SIZES: dict[str, dict[str, Any]] = {
     "bcp": {"n": 100},
     "okd": {"n": 100, "B": 10.0, "V": 25.0},
     "adw": {"n": 10, "m": 20, "V": 9.0},
+    "choice": {"n": 100},
+    "okd_value": {"n": 100, "B": 10.0},
+    "adw_value": {"n": 10, "m": 20},
 }
-"""What `gymnasium.make` takes when no parameter is given: the paper's target sizes."""
+"""What `gymnasium.make` takes when no parameter is given: the paper's target sizes, of the value forms too."""
 
 # Seeds of jax.random.key are drawn from the environment's own generator, the one `reset(seed=...)` sets.
 _SEED_BOUND = 2**31

@@ -2,7 +2,7 @@
 
 Gymnasium 1.0 dropped the entry points through which packages announced their environments, so the installed file
 `rampup_gymnasium.pth` imports this module when Python starts. It loads nothing heavy: it waits for Gymnasium's registry
-and adds three entries to it. `import rampup` has the same effect where the package was not installed.
+and adds its entries to it. `import rampup` has the same effect where the package was not installed.
 """
 
 import sys
@@ -11,7 +11,14 @@ from types import ModuleType
 
 _REGISTRY = "gymnasium.envs.registration"
 
-ENVIRONMENTS = {"rampup/BestChoice-v0": "bcp", "rampup/OnlineKnapsack-v0": "okd", "rampup/AdWords-v0": "adw"}
+ENVIRONMENTS = {
+    "rampup/BestChoice-v0": "bcp",
+    "rampup/OnlineKnapsack-v0": "okd",
+    "rampup/AdWords-v0": "adw",
+    "rampup/Choice-v0": "choice",
+    "rampup/OnlineKnapsackValue-v0": "okd_value",
+    "rampup/AdWordsValue-v0": "adw_value",
+}
 
 
 def register_envs(registration: ModuleType) -> None:

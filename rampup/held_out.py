@@ -26,9 +26,11 @@ from rampup.evaluation import (
 from rampup.exact.finite import require_double_precision
 from rampup.problems import name_of
 from rampup.problems.adw import ADW, ADWInstance
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP, BCPInstance
 from rampup.problems.okd import OKD, OKDInstance
+from rampup.problems.okd_value import OKDValue
 from rampup.references.hindsight import hindsight
 from rampup.types import Key, PolicyFn
 
@@ -50,22 +52,23 @@ def default_parameters(dataset: Dataset) -> dict[str, Any]:
 def instances_of(problem: Problem, dataset: Dataset, sequences: np.ndarray) -> Any:
     """Sequences as instances of a problem, with a leading axis."""
     name = name_of(problem)
-    if name != dataset.description.problem:
+    if name.removesuffix("_value") != dataset.description.problem:
         raise ValueError(f"{dataset.source!r} describes data for {dataset.description.problem}, not for {name}.")
     if problem.horizon != dataset.length:
+        parameter = "m" if isinstance(problem, ADW | ADWValue) else "n"
         raise ValueError(
-            f"`{'m' if name == 'adw' else 'n'}` must be {dataset.length}, the length of the sequences in "
-            f"{dataset.source!r}, to play them as they came, got {problem.horizon}."
+            f"`{parameter}` must be {dataset.length}, the length of the sequences in {dataset.source!r}, to play them as "
+            f"they came, got {problem.horizon}."
         )
     numbers = dataset.numbers(sequences)
     if isinstance(problem, BCP):
         is_record = dataset.records(sequences)
         best = problem.horizon - 1 - np.argmax(is_record[:, ::-1], axis=1)
         return BCPInstance(jnp.asarray(is_record), jnp.asarray(best, dtype=jnp.int32))
-    if isinstance(problem, OKD):
+    if isinstance(problem, OKD | OKDValue):
         sizes, values = numbers[:, :, 0] / problem.size_unit, numbers[:, :, 1] / problem.value_unit
         return OKDInstance(jnp.asarray(sizes), jnp.asarray(values))
-    assert isinstance(problem, ADW)
+    assert isinstance(problem, ADW | ADWValue)
     return ADWInstance(jnp.asarray(numbers[:, :, : problem.num_actions - 1] / problem.bid_unit))
 
 

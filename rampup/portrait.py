@@ -9,9 +9,11 @@ import numpy as np
 
 from rampup.exact import bcp
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.types import PolicyFn
 
 # Enough points for a smooth picture, few enough to keep a run folder small.
@@ -21,12 +23,12 @@ _MOMENTS = (1 / 3, 2 / 3)
 
 
 def portrait(problem: Problem, policy_fn: PolicyFn) -> dict[str, Any] | None:
-    """A picture of a policy for one of the three problems; nothing for any other."""
+    """A picture of a policy for best choice, the knapsack or AdWords; nothing for any other problem."""
     if isinstance(problem, BCP):
         return _over_time(problem, policy_fn)
-    if isinstance(problem, OKD):
+    if isinstance(problem, OKD | OKDValue):
         return _over_items(problem, policy_fn)
-    if isinstance(problem, ADW):
+    if isinstance(problem, ADW | ADWValue):
         return _over_bids(problem, policy_fn)
     return None
 
@@ -51,7 +53,7 @@ def _over_time(problem: BCP, policy_fn: PolicyFn) -> dict[str, Any]:
     }
 
 
-def _over_items(problem: OKD, policy_fn: PolicyFn) -> dict[str, Any]:
+def _over_items(problem: OKD | OKDValue, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance of accepting an item by size and value, at moments of the game and states of the bag."""
     bounds = problem.bounds()[1]
     sizes, values = np.linspace(0, bounds[1], _SIDE), np.linspace(0, bounds[2], _SIDE)
@@ -60,7 +62,9 @@ def _over_items(problem: OKD, policy_fn: PolicyFn) -> dict[str, Any]:
     for moment in _MOMENTS:
         for name, used, collected in (("behind", 1.0, 0.75), ("on course", 1.0, 1.0), ("ahead", 0.75, 1.0)):
             state = [min(moment * used, 1.0), min(moment * collected, 1.0)]
-            seen = np.concatenate([np.full((len(grid), 1), moment), grid, np.tile(state, (len(grid), 1))], axis=1)
+            # Where there is no target, nothing is seen of how near it is.
+            shown = state if isinstance(problem, OKD) else state[:1]
+            seen = np.concatenate([np.full((len(grid), 1), moment), grid, np.tile(shown, (len(grid), 1))], axis=1)
             accept = np.asarray(_probs(policy_fn, jnp.asarray(seen)))[:, 1].reshape(_SIDE, _SIDE)
             slices.append(
                 {"at": moment, "name": name, "used": state[0], "collected": state[1], "accept": _short(accept)}
@@ -68,17 +72,18 @@ def _over_items(problem: OKD, policy_fn: PolicyFn) -> dict[str, Any]:
     return {"kind": "over_items", "size": _short(sizes), "value": _short(values), "slices": slices}
 
 
-def _over_bids(problem: ADW, policy_fn: PolicyFn) -> dict[str, Any]:
+def _over_bids(problem: ADW | ADWValue, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance that one advertiser gets the slot by its bid and budget, the others bidding and owning the middle."""
     advertisers = problem.num_actions - 1
     highest = problem.bounds()[1][1]
-    full = problem.full_budget
-    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, full, _SIDE)
+    full = problem.budgets()
+    bids, budgets = np.linspace(0, highest, _SIDE), np.linspace(0, full[0], _SIDE)
     grid = np.stack(np.meshgrid(bids, budgets, indexing="ij"), axis=-1).reshape(-1, 2)
     middles = [float(one.quantile(jnp.asarray(0.5))) for one in problem.distributions()]
     slices = []
     for moment in _MOMENTS:
-        seen = np.tile([moment, *middles, *[full * (1 - moment)] * advertisers, moment], (len(grid), 1))
+        revenue = [moment] if isinstance(problem, ADW) else []
+        seen = np.tile([moment, *middles, *(full * (1 - moment)), *revenue], (len(grid), 1))
         seen[:, 1], seen[:, 1 + advertisers] = grid[:, 0], grid[:, 1]
         wins = np.asarray(_probs(policy_fn, jnp.asarray(seen)))[:, 1].reshape(_SIDE, _SIDE)
         slices.append({"at": moment, "wins": _short(wins)})

@@ -18,11 +18,9 @@ from rampup.learn.bound import bound_document, bounded_run
 from rampup.learn.curriculum import scheme as scheme_named
 from rampup.learn.trainer import Settings
 from rampup.policy import largest_feature_norm
-from rampup.problems import find, make
-from rampup.problems.adw import ADW
+from rampup.problems import PROBLEMS, find, make
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
-from rampup.problems.okd import OKD
 from rampup.references import policy_named, reference_name
 from rampup.types import PolicyFn
 
@@ -134,7 +132,7 @@ def advice(
         own_warmup: the parameters of a warm-up to try beside all smaller sizes.
     """
     problem = make_checked(name, parameters)
-    is_own = not isinstance(problem, BCP | OKD | ADW)
+    is_own = type(problem) not in PROBLEMS.values()
     warmups = declared_sizes(type(problem), parameters) if is_own else smaller_problems(problem)
     if warmup_changes:
         warmups = [(warmup_changes, _smaller(problem, name, parameters, warmup_changes))]

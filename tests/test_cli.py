@@ -68,7 +68,9 @@ def test_a_finite_number_beyond_doubles_is_null():
 
 def test_problems_are_listed_with_their_parameters():
     found = answer("problems")
-    assert [problem["name"] for problem in found["problems"]] == ["bcp", "okd", "adw"]
+    assert [problem["name"] for problem in found["problems"]] == [
+        *("bcp", "okd", "adw", "choice", "okd_value", "adw_value")
+    ]
     assert found["problems"][1]["parameters"] == {
         "n": None,
         "B": None,
@@ -338,7 +340,7 @@ MISTAKES = [
     (["evaluate", "bcp", "--set", "n=5"], "give at least one `--policy`."),
     (
         ["evaluate", "bcp", "--set", "n=5", "--policy", "greedy"],
-        "'greedy' is a policy of okd and adw, not of bcp, whose",
+        "'greedy' is a policy of okd, adw, okd_value and adw_value, not of bcp, whose",
     ),
     (
         ["evaluate", *KNAPSACK, "--policy", "bang_per_buk"],

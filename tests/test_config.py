@@ -202,7 +202,7 @@ REFUSED = [
     ("features=monomial:0", "`features` monomial needs a degree of at least 1"),
     ("features=monomial:20000", "`features` 'monomial:20000' are more than 20000 numbers."),
     ("features=one_hot", "`features` one_hot is a table for n = 100"),
-    ("reference=greedy", "'greedy' is a policy of okd and adw, not of bcp"),
+    ("reference=greedy", "'greedy' is a policy of okd, adw, okd_value and adw_value, not of bcp"),
     ("reference=optimum", "unknown policy of bcp 'optimum': did you mean 'optimal'?"),
     ("reference=threshold", "the policy 'threshold' needs a number"),
     ("reference=threshold:20", "`threshold` must be at most 10, got 20."),
@@ -497,7 +497,7 @@ def test_any_name_survives_being_written(name, about):
         (["run", "bcp-classical", "--seeds", "0"], "bcp-classical: `seeds`: must be between 1 and 10000, got 0."),
         (["run", "bcp-classical", "--scheme", "crul"], "bcp-classical: trainer.iterations has no entry for the scheme"),
         (["run", "absent.yaml"], "cannot read the experiment file 'absent.yaml'"),
-        (["run", "okd-uniform", "--set", "reference=optimal"], "'optimal' is a policy of bcp, not of okd"),
+        (["run", "okd-uniform", "--set", "reference=optimal"], "'optimal' is a policy of bcp and choice, not of okd"),
         (["resume", "absent"], "'absent' is not the folder of a run: it has no config.yaml."),
     ],
 )

@@ -21,7 +21,7 @@ from rampup.exporting import export, rules_of
 from rampup.features import as_features
 from rampup.policy import LogLinear
 from rampup.portable import rampup_policy
-from rampup.problems import make
+from rampup.problems import make, name_of
 from rampup.runs.policy_file import write_policy
 
 PARAMETERS = {
@@ -62,10 +62,12 @@ def exported(path, name, features, seed=0):
 
 def arrivals_of(problem, instance):
     """An instance as whoever serves it would send it."""
-    name = {"BCP": "bcp", "OKD": "okd", "ADW": "adw"}[type(problem).__name__]
+    name = name_of(problem)
     if name == "bcp":
         return [{"record": bool(one)} for one in instance.is_record]
-    if name == "okd":
+    if name == "choice":
+        return [{"value": float(value)} for value in instance.values]
+    if name in ("okd", "okd_value"):
         return [
             {"size": float(size) * problem.size_unit, "value": float(value) * problem.value_unit}
             for size, value in zip(instance.sizes, instance.values, strict=True)
@@ -118,10 +120,23 @@ def test_the_reader_gives_the_probabilities_of_the_library(tmp_path, name, featu
 @pytest.mark.parametrize(("name", "features"), CASES)
 def test_the_reader_for_browsers_gives_the_same(tmp_path, name, features, browser):
     problem, _ = exported(tmp_path / "policy.json", name, features)
-    source = Path(rampup_policy.__file__).with_suffix(".js").read_text()
     arrivals = arrivals_of(problem, problem.draw(streams.key(1)))
+    found, wanted = answers_of_both(tmp_path / "policy.json", arrivals, browser)
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one["number"], one["decision"], one["state"]["is_over"]) == (
+            other["number"],
+            other["decision"],
+            other["state"]["is_over"],
+        )
+        assert one["probability"] == pytest.approx(other["probability"], rel=1e-12)
+
+
+def answers_of_both(path, arrivals, browser):
+    """What the readers for browsers and for Python answer."""
+    source = Path(rampup_policy.__file__).with_suffix(".js").read_text()
     uniforms = [random.Random(2).random() for _ in arrivals]
-    episode, wanted = rampup_policy.load(tmp_path / "policy.json").begin(), []
+    episode, wanted = rampup_policy.load(path).begin(), []
     for arrival, uniform in zip(arrivals, uniforms, strict=True):
         if not episode.is_over:
             wanted.append(episode.decide(arrival, uniform))
@@ -132,18 +147,11 @@ def test_the_reader_for_browsers_gives_the_same(tmp_path, name, features, browse
         const [, arrivals, uniforms] = arguments;
         arrivals.forEach((arrival, i) => { if (!episode.isOver) answers.push(episode.decide(arrival, uniforms[i])); });
         return answers;""",
-        (tmp_path / "policy.json").read_text(),
+        path.read_text(),
         arrivals,
         uniforms,
     )
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert (one["number"], one["decision"], one["state"]["is_over"]) == (
-            other["number"],
-            other["decision"],
-            other["state"]["is_over"],
-        )
-        assert one["probability"] == pytest.approx(other["probability"], rel=1e-12)
+    return found, wanted
 
 
 def decide(path, *options, arrivals, **more):

@@ -16,6 +16,9 @@ ENVIRONMENTS = {
     "rampup/BestChoice-v0": {"n": 20},
     "rampup/OnlineKnapsack-v0": {"n": 20, "B": 2.0, "V": 3.0},
     "rampup/AdWords-v0": {"n": 4, "m": 10, "V": 3.0, "bids": "special"},
+    "rampup/Choice-v0": {"n": 20, "k": 3},
+    "rampup/OnlineKnapsackValue-v0": {"n": 20, "B": 2.0},
+    "rampup/AdWordsValue-v0": {"n": 4, "m": 10, "budgets": [0.5, 1.0, 1.5, 2.0]},
 }
 
 

@@ -53,6 +53,9 @@ PROBLEMS = {
     "bcp": rampup.make("bcp", n=10),
     "okd": rampup.make("okd", n=5, B=1, V=1.5),
     "adw": rampup.make("adw", n=3, m=5, V=2.4, bids="special"),
+    "choice": rampup.make("choice", n=10, k=2),
+    "okd_value": rampup.make("okd_value", n=5, B=1),
+    "adw_value": rampup.make("adw_value", n=3, m=5, bids="special"),
 }
 ALL_POLICIES = [(kind, name) for kind, problem in rampup.PROBLEMS.items() for name in rules_of(problem)]
 
@@ -72,7 +75,11 @@ def test_every_policy_by_name_has_probabilities_and_plays(kind, name):
     assert log_probs.dtype == float
     np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=1e-14)
     played = outcomes(problem, {name: policy_fn}, episodes=4096)[name]
-    assert set(played.successes) == {0.0, 1.0}
+    if kind.endswith("_value"):
+        assert np.all((played.successes >= 0) & (played.successes <= 1))
+        assert len(set(played.successes)) > 2
+    else:
+        assert set(played.successes) == {0.0, 1.0}
     assert np.all((played.collected >= 0) & np.isfinite(played.collected))
 
 
@@ -222,10 +229,10 @@ BAD_NAMES = [
     (
         "bcp",
         "greedy",
-        "'greedy' is a policy of okd and adw, not of bcp, whose own are optimal, odds, threshold, naive.",
+        "'greedy' is a policy of okd, adw, okd_value and adw_value, not of bcp, whose own are optimal,",
     ),
-    ("okd", "optimal", "'optimal' is a policy of bcp, not of okd, whose own are bang_per_buck,"),
-    ("adw", "bang_per_buck:2", "'bang_per_buck' is a policy of okd, not of adw, whose own are greedy,"),
+    ("okd", "optimal", "'optimal' is a policy of bcp and choice, not of okd, whose own are bang_per_buck,"),
+    ("adw", "bang_per_buck:2", "'bang_per_buck' is a policy of okd and okd_value, not of adw, whose own are greedy,"),
     ("bcp", "optimum", "unknown policy of bcp 'optimum': did you mean 'optimal'? known are optimal, odds,"),
     ("adw", "mssv", "unknown policy of adw 'mssv': did you mean 'msvv'?"),
     ("okd", "", "unknown policy of okd '': known are bang_per_buck,"),

@@ -59,7 +59,7 @@ def export(
         return
     low, high = told["interval"]
     who = f"{told['scheme']}, seed {told['seed']}"
-    print(f"{out}: {who}, succeeds in {told['success']:.1%} of games ({low:.1%} to {high:.1%}).")
+    print(f"{out}: {who}, earns {told['success']:.4f} a game ({low:.4f} to {high:.4f}).")
     gap = told["gap_to_optimum"]
     if gap is not None:
         far = f"{gap[0]:.4f}" if gap[0] == gap[1] else f"{gap[0]:.4f} to {gap[1]:.4f}"

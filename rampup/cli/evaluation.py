@@ -49,7 +49,8 @@ def evaluate(
             "--policy",
             help="A rule by name (bcp: optimal, odds, threshold:K or threshold:Q; okd: bang_per_buck, "
             "bang_per_buck:RATIO, bang_per_buck_success, greedy, accept_everything, dynamic_program; adw: greedy, "
-            "best_fit, msvv, balance; all: naive), or a policy file; may be repeated.",
+            "best_fit, msvv, balance; choice: optimal, classical, accept_everything; okd_value: bang_per_buck, greedy, "
+            "accept_everything; adw_value: as adw; all: naive), or a policy file; may be repeated.",
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Instances, the same for all policies.")] = 10_000,
@@ -62,7 +63,7 @@ def evaluate(
     picture: Annotated[str | None, typer.Option(help="A file to draw the comparison to: .png, .pdf or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible.
+    """Set policies side by side on the same instances: success rates or values, intervals, distance to the best.
 
     With `--data` the JSON document has a key held_out: sequences, rows, from, to, arrivals, plays, policies (each with
     value, interval, collected, collected_interval and what hindsight says of it), differences, hindsight; all other
@@ -129,10 +130,11 @@ def evaluate(
 def _show_evaluation(answer: dict[str, Any]) -> None:
     console = paper()
     if "held_out" in answer:
-        _show_held_out(answer["held_out"], console)
+        _show_held_out(answer["held_out"], answer["is_rate"], console)
         console.print(f"\nResampled training rows, {answer['episodes']} instances:\n")
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
-    header = ["policy", "success rate", "collects"]
+    what = "success rate" if answer["is_rate"] else "value"
+    header = ["policy", what, "collects"]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
     rows = []
     for entry in answer["policies"]:
@@ -143,7 +145,7 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
             row.append("" if ratio is None else with_margin(ratio, entry["competitive_ratio_interval"]))
         rows.append(row)
     print_table(console, header, rows)
-    _show_differences(answer["differences"], console)
+    _show_differences(answer["differences"], what, console)
     if has_optimum:
         best = answer["optimum"]
         where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
@@ -151,27 +153,32 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
     if has_hindsight:
         seen = answer["hindsight"]
         console.print(
-            f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} instances, 95% interval "
-            f"{ends_text(seen['interval'])}."
+            f"{_seen_text(seen, answer['is_rate'], 'instances')}, 95% interval {ends_text(seen['interval'])}."
         )
 
 
-def _show_differences(differences: list[dict[str, Any]], console: Any) -> None:
+def _seen_text(seen: dict[str, Any], is_rate: bool, where: str) -> str:
+    if is_rate:
+        return f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} {where}"
+    return f"An all-seeing player earns {seen['value']:.4f} on average over {seen['instances']} {where}"
+
+
+def _show_differences(differences: list[dict[str, Any]], what: str, console: Any) -> None:
     if differences:
         console.print()
         pairs = [
             [f"{one['policy']} - {one['minus']}", with_margin(one["difference"], one["interval"])]
             for one in differences
         ]
-        print_table(console, ["paired difference", "in success rate"], pairs)
+        print_table(console, ["paired difference", f"in {what}"], pairs)
 
 
-def _show_held_out(held: dict[str, Any], console: Any) -> None:
+def _show_held_out(held: dict[str, Any], is_rate: bool, console: Any) -> None:
     """The sequences that were kept from learning, before anything that is drawn."""
     span = f"from {held['from']} to {held['to']}"
     console.print(f"{held['sequences']} held-out sequences of {held['arrivals']} arrivals, {span}, as they came:\n")
-    has_hindsight = held["hindsight"] is not None
-    header = ["policy", "success rate", "collects", *["of hindsight"] * has_hindsight]
+    has_hindsight, what = held["hindsight"] is not None, "success rate" if is_rate else "value"
+    header = ["policy", what, "collects", *["of hindsight"] * has_hindsight]
     rows = []
     for entry in held["policies"]:
         row = [entry["policy"], with_margin(entry["value"], entry["interval"])]
@@ -181,7 +188,6 @@ def _show_held_out(held: dict[str, Any], console: Any) -> None:
             row.append("" if ratio is None else with_margin(ratio, entry["competitive_ratio_interval"]))
         rows.append(row)
     print_table(console, header, rows)
-    _show_differences(held["differences"], console)
+    _show_differences(held["differences"], what, console)
     if has_hindsight:
-        seen = held["hindsight"]
-        console.print(f"\nAn all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} sequences.")
+        console.print(f"\n{_seen_text(held['hindsight'], is_rate, 'sequences')}.")

@@ -33,7 +33,9 @@ class ADWOptimum(NamedTuple):
 
 class _Grid(NamedTuple):
     cells: int
-    """Widths in a budget of 1."""
+    """Widths to 1."""
+    budgets: tuple[int, ...]
+    """By advertiser, in widths."""
     probs: np.ndarray
     """By advertiser: the chance of a bid in each cell; or, on a lattice, of so many widths exactly."""
     is_lattice: bool
@@ -67,49 +69,55 @@ def optimum(problem: ADW, *, tolerance: float = 0.005, on_bounds: OnBounds | Non
 
 
 def _grids(problem: ADW) -> Iterator[_Grid]:
-    advertisers = problem.num_actions - 1
-    distributions = problem.distributions()
+    distributions, budgets = problem.distributions(), problem.budgets().tolist()
+    largest = max(1.0, *budgets)
     units = [exact_unit(each) for each in distributions]
     if all(units):
-        # Budgets of 1 and the bids must be multiples of one width.
-        unit = common_unit([1.0, *(unit for unit in units if unit)], 1.0)
+        # Budgets and bids must be multiples of one width.
+        unit = common_unit([1.0, *budgets, *(unit for unit in units if unit)], largest)
         if unit is not None:
             cells = round(1 / unit)
-            if _work(advertisers, problem.horizon, cells) <= _MOST_WORK:
-                yield _Grid(cells, np.stack([_lattice_probs(each, cells) for each in distributions]), True)
+            widths = _in_widths(budgets, cells)
+            if _work(widths, problem.horizon) <= _MOST_WORK:
+                probs = [_lattice_probs(each, cells, max(widths)) for each in distributions]
+                yield _Grid(cells, widths, np.stack(probs), True)
         return
     edges = [each.breakpoints() for each in distributions]
     if any(each is None for each in edges):
         return
-    unit = common_unit([1.0, *(edge for each in edges for edge in each or ())], 1.0)
+    unit = common_unit([1.0, *budgets, *(edge for each in edges for edge in each or ())], largest)
     if unit is None:
         return
     for fineness in (5, 10, 20, 30, 40, 60, 100, 200, 400):
         cells = round(1 / unit) * max(1, round(fineness * unit))
-        if _work(advertisers, problem.horizon, cells) > _MOST_WORK:
+        widths = _in_widths(budgets, cells)
+        if _work(widths, problem.horizon) > _MOST_WORK:
             return
-        points = np.arange(cells + 1) / cells
-        yield _Grid(cells, np.stack([np.diff(below(each, points)) for each in distributions]), False)
+        points = np.arange(max(widths) + 1) / cells
+        yield _Grid(cells, widths, np.stack([np.diff(below(each, points)) for each in distributions]), False)
 
 
-def _work(advertisers: int, horizon: int, cells: int) -> float:
+def _in_widths(budgets: list[float], cells: int) -> tuple[int, ...]:
+    return tuple(round(budget * cells) for budget in budgets)
+
+
+def _work(budgets: tuple[int, ...], horizon: int) -> float:
     """Numbers sorted in all: two per cell, advertiser, state and slot."""
-    return float(cells + 1) ** advertisers * 2 * cells * advertisers * horizon
+    return math.prod(float(budget + 1) for budget in budgets) * 2 * max(budgets) * len(budgets) * horizon
 
 
-def _lattice_probs(distribution: Distribution, cells: int) -> np.ndarray:
-    """The chance of a bid of 0, 1, ..., `cells` widths; larger bids can never be paid."""
-    edges = (np.arange(cells + 2) - FUZZ) / cells
+def _lattice_probs(distribution: Distribution, cells: int, most: int) -> np.ndarray:
+    """The chance of a bid of 0, 1, ..., `most` widths; larger bids can never be paid."""
+    edges = (np.arange(most + 2) - FUZZ) / cells
     return np.diff(below(distribution, edges))
 
 
 def _solve(problem: ADW, grid: _Grid, *, is_favourable: bool) -> float:
-    advertisers = problem.num_actions - 1
     # Off the grid, a target a little lower is in the player's favour; on a lattice of bids there is nothing between.
     target = float(problem.target) * grid.cells
     rounds_down = is_favourable and not grid.is_lattice
     rounded = math.floor(target + FUZZ) if rounds_down else math.ceil(target - FUZZ)
-    shape = (grid.cells + 1,) * advertisers
+    shape = tuple(budget + 1 for budget in grid.budgets)
     worth = _recursion(
         shape, jnp.asarray(grid.probs), jnp.asarray(rounded), problem.horizon, grid.is_lattice, is_favourable
     )

@@ -6,12 +6,11 @@ from typing import Any
 
 from rampup import arguments
 from rampup.checks import make_checked
-from rampup.exact import bcp
+from rampup.exact.known import optimal_value
 from rampup.features import as_features
 from rampup.learn.curriculum import scheme
 from rampup.learn.trainer import Progress, Run, RunResult, Settings, train
 from rampup.problems import units_of
-from rampup.problems.bcp import BCP
 from rampup.references import policy_named, reference_name
 from rampup.runs.files import make_folder
 from rampup.runs.policy_file import write_policy
@@ -70,13 +69,13 @@ def train_session(
                 provenance={"scheme": result.run.name, "seed": result.run.seed, "warmup": warmup_changes},
                 **({"units": units_of(problem)} if units_of(problem) else {}),
             )
-    optimal_value = float(bcp.optimum(problem.record_probs).value) if isinstance(problem, BCP) else None
+    best = optimal_value(problem)
     return {
         "problem": name,
         "parameters": parameters,
         "warmup": warmup_changes,
         "reference": reference,
-        "runs": [_summary(result, optimal_value) for result in results],
+        "runs": [_summary(result, best) for result in results],
     }
 
 

@@ -246,7 +246,7 @@ def train(
 
     Args:
         reference_for: gives the policy that value, kappa and fitting error are measured against in a problem; by
-            default the problem's own (optimal for bcp, a classical rule for okd and adw).
+            default the problem's own (optimal where that is known, else a classical rule).
     """
     training = Training(runs, features, settings or Settings(), reference_for)
     try:

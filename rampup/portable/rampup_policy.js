@@ -62,6 +62,10 @@ const RampupPolicy = (() => {
     return value;
   }
 
+  // Without a target nothing is ever reached, and nothing is seen of the way to it.
+  const isReached = (collected, target) => target !== undefined && collected >= target;
+  const partOf = (collected, target) => (target === undefined ? [] : [collected / target]);
+
   const PROBLEMS = {
     bcp: ({ horizon }) => ({
       degrees: [null, 2],
@@ -82,27 +86,27 @@ const RampupPolicy = (() => {
     }),
     // Arrivals come in the user's units; the policy was learned in others.
     okd: ({ horizon, budget, target, largest_size, largest_value, units = { size: 1, value: 1 } }) => ({
-      degrees: [null, null, null, null, null],
+      degrees: Array(target === undefined ? 4 : 5).fill(null),
       begin: () => ({ used: 0, value: 0 }),
-      isOver: (number, state) => number >= horizon || state.value >= target,
+      isOver: (number, state) => number >= horizon || isReached(state.value, target),
       seen: (arrival) => ({
         size: numberOf(arrival.size, "size", 0, largest_size), value: numberOf(arrival.value, "value", 0, largest_value),
       }),
       variables: (number, seen, state) =>
-        [[number / horizon, seen.size / units.size, seen.value / units.value, state.used / (budget || 1), state.value / target]],
+        [[number / horizon, seen.size / units.size, seen.value / units.value, state.used / (budget || 1), ...partOf(state.value, target)]],
       possible: (seen, state) => [true, state.used + seen.size <= budget],
       step: (seen, state, action) =>
         action === 0 ? state : { used: state.used + seen.size, value: state.value + seen.value },
       nameOf: (action) => ["leave", "take"][action],
       told: (number, state) => ({
         arrivals_left: horizon - number, room_left: budget - state.used, value: state.value,
-        is_reached: state.value >= target,
+        is_reached: isReached(state.value, target),
       }),
     }),
     adw: ({ horizon, target, advertisers, highest_bids, budgets: full = Array(advertisers).fill(1), units = { bid: 1 } }) => ({
-      degrees: [null, null, null, null],
+      degrees: Array(target === undefined ? 3 : 4).fill(null),
       begin: () => ({ budgets: [...full], revenue: 0 }),
-      isOver: (number, state) => number >= horizon || state.revenue >= target,
+      isOver: (number, state) => number >= horizon || isReached(state.revenue, target),
       seen(arrival) {
         if (!Array.isArray(arrival.bids) || arrival.bids.length !== advertisers) {
           throw new Error(`\`bids\` must be a list of ${advertisers} numbers.`);
@@ -110,7 +114,7 @@ const RampupPolicy = (() => {
         return arrival.bids.map((bid, i) => numberOf(bid, `bids[${i}]`, 0, highest_bids[i]));
       },
       variables: (number, seen, state) => [0, ...seen].map((bid, i) =>
-        [number / horizon, bid / units.bid, i === 0 ? 0 : state.budgets[i - 1] / units.bid, state.revenue / target]),
+        [number / horizon, bid / units.bid, i === 0 ? 0 : state.budgets[i - 1] / units.bid, ...partOf(state.revenue, target)]),
       possible: (seen, state) => [true, ...seen.map((bid, i) => state.budgets[i] >= bid)],
       step(seen, state, action) {
         if (action === 0) return state;
@@ -120,10 +124,31 @@ const RampupPolicy = (() => {
       nameOf: (action) => (action === 0 ? null : action - 1),
       told: (number, state) => ({
         arrivals_left: horizon - number, budgets: state.budgets, revenue: state.revenue,
-        is_reached: state.revenue >= target,
+        is_reached: isReached(state.revenue, target),
+      }),
+    }),
+    choice: ({ horizon, picks, largest_value }) => ({
+      degrees: [null, null, picks > 1 ? null : 1],
+      begin: () => ({ values: [], left: picks }),
+      isOver: (number, state) => number >= horizon || state.left === 0,
+      seen: (arrival) => (largest_value === undefined
+        ? numberOf(arrival.value, "value", -Infinity, Infinity) : numberOf(arrival.value, "value", 0, largest_value)),
+      variables(number, seen, state) {
+        // Ranks are seen as 1, 1/2, 1/3, ..; of two that are equal the earlier is better.
+        const rank = 1 + state.values.filter((value) => value >= seen).length;
+        return [[number / horizon, largest_value === undefined ? 1 / rank : seen, state.left / picks]];
+      },
+      possible: () => [true, true],
+      step: (seen, state, action) => ({ values: [...state.values, seen], left: state.left - action }),
+      nameOf: (action) => ["reject", "accept"][action],
+      told: (number, state) => ({
+        arrivals_left: horizon - number, picks_left: state.left,
+        best_so_far: state.values.length === 0 ? null : Math.max(...state.values),
       }),
     }),
   };
+  PROBLEMS.okd_value = PROBLEMS.okd;
+  PROBLEMS.adw_value = PROBLEMS.adw;
 
   const BASES = {
     monomial: (value, count) => Array.from({ length: count }, (_, power) => value ** power),

@@ -171,21 +171,23 @@ class _Stopping:
 
 
 class _Knapsack:
-    """Fill a bag of a given size until the value inside reaches a target."""
+    """Fill a bag of a given size until the value inside reaches a target, or with as much as can be had."""
 
-    num_degrees, example = (None,) * 5, '{"size": 0.3, "value": 0.8}'
+    example = '{"size": 0.3, "value": 0.8}'
 
     def __init__(self, rules):
-        self.horizon, self.budget, self.target = rules["horizon"], rules["budget"], rules["target"]
+        # Without a target the value itself counts, and is not seen.
+        self.horizon, self.budget, self.target = rules["horizon"], rules["budget"], rules.get("target")
         self.largest, self.dearest = rules["largest_size"], rules["largest_value"]
         # Arrivals come in the user's units; the policy was learned in others.
         self.units = rules.get("units", {"size": 1.0, "value": 1.0})
+        self.num_degrees = (None,) * (4 if self.target is None else 5)
 
     def begin(self):
         return {"used": 0.0, "value": 0.0}
 
     def is_over(self, number, state):
-        return number >= self.horizon or state["value"] >= self.target
+        return number >= self.horizon or _is_reached(state["value"], self.target)
 
     def seen(self, arrival, state):
         limits = ("size", self.largest), ("value", self.dearest)
@@ -194,7 +196,7 @@ class _Knapsack:
     def variables(self, number, seen, state):
         used = state["used"] / (self.budget or 1.0)
         size, value = (seen[name] / self.units[name] for name in ("size", "value"))
-        return [[number / self.horizon, size, value, used, state["value"] / self.target]]
+        return [[number / self.horizon, size, value, used, *_part_of(state["value"], self.target)]]
 
     def possible(self, seen, state):
         return np.array([True, state["used"] + seen["size"] <= self.budget])
@@ -212,27 +214,25 @@ class _Knapsack:
             "arrivals_left": self.horizon - number,
             "room_left": self.budget - state["used"],
             "value": state["value"],
-            "is_reached": state["value"] >= self.target,
+            "is_reached": _is_reached(state["value"], self.target),
         }
 
 
 class _AdWords:
-    """Give each slot to an advertiser with budget left, until the revenue reaches a target."""
-
-    num_degrees = (None,) * 4
+    """Give each slot to an advertiser with budget left, until the revenue reaches a target, or to the end."""
 
     def __init__(self, rules):
-        self.horizon, self.target, self.num_advertisers = rules["horizon"], rules["target"], rules["advertisers"]
-        self.highest = rules["highest_bids"]
-        self.budgets = rules.get("budgets", [1.0] * self.num_advertisers)
+        self.horizon, self.target, self.num_advertisers = rules["horizon"], rules.get("target"), rules["advertisers"]
+        self.highest, self.budgets = rules["highest_bids"], rules.get("budgets", [1.0] * rules["advertisers"])
         self.unit = rules.get("units", {"bid": 1.0})["bid"]
+        self.num_degrees = (None,) * (3 if self.target is None else 4)
         self.example = json.dumps({"bids": [0.4] * min(self.num_advertisers, 3)})
 
     def begin(self):
         return {"budgets": list(self.budgets), "revenue": 0.0}
 
     def is_over(self, number, state):
-        return number >= self.horizon or state["revenue"] >= self.target
+        return number >= self.horizon or _is_reached(state["revenue"], self.target)
 
     def seen(self, arrival, state):
         bids = arrival.get("bids")
@@ -244,9 +244,9 @@ class _AdWords:
         ]
 
     def variables(self, number, seen, state):
-        ends = number / self.horizon, state["revenue"] / self.target
+        part = _part_of(state["revenue"], self.target)
         rows = zip([0.0, *seen], [0.0, *state["budgets"]])  # noqa: B905 (older Pythons)
-        return [[ends[0], bid / self.unit, budget / self.unit, ends[1]] for bid, budget in rows]
+        return [[number / self.horizon, bid / self.unit, budget / self.unit, *part] for bid, budget in rows]
 
     def possible(self, seen, state):
         pairs = zip(seen, state["budgets"])  # noqa: B905
@@ -267,11 +267,65 @@ class _AdWords:
             "arrivals_left": self.horizon - number,
             "budgets": state["budgets"],
             "revenue": state["revenue"],
-            "is_reached": state["revenue"] >= self.target,
+            "is_reached": _is_reached(state["revenue"], self.target),
         }
 
 
-PROBLEMS = {"bcp": _Stopping, "okd": _Knapsack, "adw": _AdWords}
+class _Choosing:
+    """Choose up to k arrivals; what pays is their final rank, or their value."""
+
+    example = '{"value": 3.2}'
+
+    def __init__(self, rules):
+        self.horizon, self.num_picks, self.dearest = rules["horizon"], rules["picks"], rules.get("largest_value")
+        self.num_degrees = (None, None, None if self.num_picks > 1 else 1)
+
+    def begin(self):
+        return {"values": [], "left": self.num_picks}
+
+    def is_over(self, number, state):
+        return number >= self.horizon or state["left"] == 0
+
+    def seen(self, arrival, state):
+        limits = (-math.inf, math.inf) if self.dearest is None else (0.0, self.dearest)
+        return _number(arrival, "value", *limits, self.example)
+
+    def variables(self, number, seen, state):
+        # Ranks are seen as 1, 1/2, 1/3, ..; of two that are equal the earlier is better.
+        rank = 1 + sum(value >= seen for value in state["values"])
+        return [[number / self.horizon, 1 / rank if self.dearest is None else seen, state["left"] / self.num_picks]]
+
+    def possible(self, seen, state):
+        return np.array([True, True])
+
+    def step(self, seen, state, action):
+        return {"values": [*state["values"], seen], "left": state["left"] - action}
+
+    def name_of(self, action):
+        return ("reject", "accept")[action]
+
+    def told(self, number, state):
+        best = max(state["values"], default=None)
+        return {"arrivals_left": self.horizon - number, "picks_left": state["left"], "best_so_far": best}
+
+
+def _is_reached(collected, target):
+    return target is not None and collected >= target
+
+
+def _part_of(collected, target):
+    """What is seen of the way to a target, where there is one."""
+    return [] if target is None else [collected / target]
+
+
+PROBLEMS = {
+    "bcp": _Stopping,
+    "okd": _Knapsack,
+    "adw": _AdWords,
+    "choice": _Choosing,
+    "okd_value": _Knapsack,
+    "adw_value": _AdWords,
+}
 
 
 def _dot_of(features, num_degrees, horizon):

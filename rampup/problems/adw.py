@@ -29,8 +29,85 @@ class ADWState(NamedTuple):
     revenue: Float[Array, ""]
 
 
+Bids = Distribution | tuple[Distribution, ...]
+"""Of all advertisers, or of each."""
+
+
+def as_bids(bids: Any, n: int) -> Bids:
+    """Turn one distribution, or a list of them, into the bids of n advertisers."""
+    if not isinstance(bids, list | tuple):
+        return as_distribution("bids", bids)
+    if len(bids) != n:
+        raise ValueError(f"`bids` must be one distribution or a list of `n` = {n} of them, got {len(bids)}.")
+    return tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
+
+
+def as_budgets(budgets: Any, n: int) -> Float[Array, " advertiser"] | None:
+    """Turn one number, or a list of them, into the budgets of n advertisers; nothing where all are 1."""
+    if not isinstance(budgets, list | tuple | np.ndarray):
+        budget = arguments.positive("budgets", budgets)
+        return None if budget == 1 else jnp.full(n, budget, dtype=float)
+    if len(budgets) != n:
+        raise ValueError(f"`budgets` must be one number or a list of `n` = {n} of them, got {len(budgets)}.")
+    each = [arguments.positive(f"budgets[{i}]", one) for i, one in enumerate(budgets)]
+    return None if all(one == 1 for one in each) else jnp.asarray(each, dtype=float)
+
+
+def one_each(bids: Bids, num_advertisers: int) -> tuple[Distribution, ...]:
+    """The distribution of each advertiser's bids."""
+    return (bids,) * num_advertisers if isinstance(bids, Distribution) else bids
+
+
+def bids_at(bids: Bids, uniforms: Float[Array, "slot advertiser"]) -> Float[Array, "slot advertiser"]:
+    """The bids that uniform numbers stand for."""
+    if isinstance(bids, Distribution):
+        return bids.quantile(uniforms)
+    return jnp.stack([one.quantile(uniforms[:, i]) for i, one in enumerate(bids)], axis=1)
+
+
+def dearest_and_most(bids: tuple[Distribution, ...], budgets: np.ndarray, num_slots: int) -> tuple[float, float]:
+    """The highest bid that anybody can pay, and the most that all slots can bring."""
+    dearest = max(min(budget, one.support()[1]) for one, budget in zip(bids, budgets.tolist(), strict=True))
+    return dearest, min(float(budgets.sum()), num_slots * dearest)
+
+
+Auction = tuple[Bids, Float[Array, " advertiser"] | None, TrainingRows | None]
+
+
+def as_auction(bids: Any, budgets: Any, data: Any, n: int) -> Auction:
+    """Where bids come from, and the budgets; from rows of data both in one unit, which fewer advertisers have too."""
+    other_budgets = as_budgets(budgets, n)
+    if data is None:
+        return as_bids(bids, n), other_budgets, None
+    refuse_both({"bids": bids})
+    rows = as_rows(data, "adw")
+    if n > len(rows.units):
+        raise ValueError(f"`n` must be at most {len(rows.units)}, the number of bid columns, got {n}.")
+    full = np.ones(n) if other_budgets is None else np.asarray(other_budgets)
+    unit = unit_for(max(*full, *rows.largest()))
+    rows = rows.in_units([unit] * len(rows.units), n)
+    return tuple(map(Empirical, np.asarray(rows.table).T)), jnp.asarray(full / unit), rows
+
+
+def draw_bids(problem: Any, key: Key) -> ADWInstance:
+    """Draw the bids of an auction of either form."""
+    if problem.rows is not None:
+        return ADWInstance(problem.rows.draw(key, problem.horizon))
+    # In the precision that the distributions' own numbers have.
+    dtype = jax.tree.leaves(problem.bid_distributions)[0].dtype
+    uniforms = jax.random.uniform(key, (problem.horizon, problem.num_actions - 1), dtype)
+    return ADWInstance(bids_at(problem.bid_distributions, uniforms))
+
+
+def highest_bids(problem: Any) -> list[float]:
+    """The highest bid of each advertiser that can be seen."""
+    if problem.rows is not None:
+        return list(problem.rows.highest)
+    return [one.support()[1] for one in problem.distributions()]
+
+
 class ADW(Problem):
-    """n advertisers with budget 1, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3."""
+    """n advertisers, m slots, target V; action 0 gives the slot to nobody; the paper's section C.3 has budgets of 1."""
 
     shared_variables = (0, 3)
     size_parameters = ("n", "m", "V")
@@ -40,78 +117,56 @@ class ADW(Problem):
     bid_distributions: Distribution | tuple[Distribution, ...]
     """Where there are rows, those of each advertiser apart; only the rows say how bids go together."""
     rows: TrainingRows | None
-    budget: Float[Array, ""] | None
-    """What every advertiser has at first; None for 1."""
+    other_budgets: Float[Array, " advertiser"] | None
+    """What the advertisers begin with; nothing where it is 1 for all, as in the paper."""
 
-    def __init__(self, n: int, m: int, V: float, bids: Any = "uniform", data: Any = None, budgets: float = 1.0):  # noqa: N803 (the paper's letters)
+    def __init__(
+        self,
+        n: int,
+        m: int,
+        V: float,  # noqa: N803 (the paper's letters)
+        bids: Any = "uniform",
+        budgets: Any = 1.0,
+        data: Any = None,
+    ):
         self.horizon = arguments.integer("m", m, least=1, most=MOST_ARRIVALS)
         self.num_actions = arguments.integer("n", n, least=1, most=MOST_ARRIVALS) + 1
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        self.rows = self.budget = None
-        if data is not None:
-            refuse_both({"bids": bids})
-            self._draw_from(as_rows(data, "adw"), arguments.positive("budgets", budgets))
-        elif budgets != 1.0:
-            raise ValueError("`budgets` is for `data`: without data every budget is 1.")
-        elif isinstance(bids, list | tuple):
-            if len(bids) != n:
-                raise ValueError(f"`bids` must be one distribution or a list of `n` = {n} of them, got {len(bids)}.")
-            self.bid_distributions = tuple(as_distribution(f"bids[{i}]", one) for i, one in enumerate(bids))
-        else:
-            self.bid_distributions = as_distribution("bids", bids)
+        self.bid_distributions, self.other_budgets, self.rows = as_auction(bids, budgets, data, n)
+        self.target = self.target / self.bid_unit
         self._refuse_an_infeasible_target()
-
-    def _draw_from(self, rows: TrainingRows, budget: float) -> None:
-        """Take bids from rows; bids, budgets and target get one unit, which fewer advertisers have too."""
-        num_advertisers, num_columns = self.num_actions - 1, len(rows.units)
-        if num_advertisers > num_columns:
-            raise ValueError(f"`n` must be at most {num_columns}, the number of bid columns, got {num_advertisers}.")
-        unit = unit_for(max(budget, *rows.largest()))
-        self.rows = rows.in_units([unit] * num_columns, num_advertisers)
-        self.bid_distributions = tuple(map(Empirical, np.asarray(self.rows.table).T))
-        self.budget = jnp.asarray(budget / unit, dtype=float)
-        self.target = self.target / unit
 
     @property
     def bid_unit(self) -> float:
         """What a bid of 1 is in the user's units."""
         return 1.0 if self.rows is None else self.rows.units[0]
 
-    @property
-    def full_budget(self) -> float:
-        """What every advertiser has at first."""
-        return 1.0 if self.budget is None else float(self.budget)
-
     def distributions(self) -> tuple[Distribution, ...]:
         """The bids of each advertiser."""
-        one = self.bid_distributions
-        return (one,) * (self.num_actions - 1) if isinstance(one, Distribution) else one
+        return one_each(self.bid_distributions, self.num_actions - 1)
+
+    def budgets(self) -> np.ndarray:
+        """What each advertiser begins with."""
+        return np.ones(self.num_actions - 1) if self.other_budgets is None else np.asarray(self.other_budgets, float)
 
     def _refuse_an_infeasible_target(self) -> None:
-        budget, unit = self.full_budget, self.bid_unit
-        dearest = min(budget, max(one.support()[1] for one in self.distributions()))
-        most = min((self.num_actions - 1) * budget, self.horizon * dearest)
+        unit = self.bid_unit
+        dearest, most = dearest_and_most(self.distributions(), self.budgets(), self.horizon)
         if float(self.target) > most:
+            total = self.budgets().sum() * unit
+            budgets = "budgets of 1" if self.other_budgets is None else f"budgets of {total:g} in all"
             raise ValueError(
-                f"`V` = {float(self.target) * unit:g} can never be reached: {self.num_actions - 1} budgets of "
-                f"{budget * unit:g} and {self.horizon} bids of at most {dearest * unit:g} give at most {most * unit:g}."
+                f"`V` = {float(self.target) * unit:g} can never be reached: {self.num_actions - 1} {budgets} and "
+                f"{self.horizon} bids of at most {dearest * unit:g} give at most {most * unit:g}."
             )
 
     def draw(self, key: Key) -> ADWInstance:
-        if self.rows is not None:
-            return ADWInstance(self.rows.draw(key, self.horizon))
-        uniforms = jax.random.uniform(key, (self.horizon, self.num_actions - 1), self.target.dtype)
-        if isinstance(self.bid_distributions, Distribution):
-            return ADWInstance(self.bid_distributions.quantile(uniforms))
-        columns = [one.quantile(uniforms[:, i]) for i, one in enumerate(self.bid_distributions)]
-        return ADWInstance(jnp.stack(columns, axis=1))
+        return draw_bids(self, key)
 
     def init(self, instance: ADWInstance) -> ADWState:
         dtype = instance.bids.dtype
-        budgets = jnp.ones(self.num_actions - 1, dtype)
-        if self.budget is not None:
-            budgets = budgets * self.budget
-        return ADWState(jnp.zeros((), jnp.int32), budgets, jnp.zeros((), dtype))
+        budgets = jnp.ones(self.num_actions - 1, dtype) if self.other_budgets is None else self.other_budgets
+        return ADWState(jnp.zeros((), jnp.int32), budgets.astype(dtype), jnp.zeros((), dtype))
 
     def observe(self, instance: ADWInstance, state: ADWState) -> Observation:
         fraction = (state.position + 1).astype(state.revenue.dtype) / self.horizon
@@ -140,9 +195,7 @@ class ADW(Problem):
 
     def bounds(self) -> tuple[list[float], list[float]]:
         num_advertisers = self.num_actions - 1
-        highs = [distribution.support()[1] for distribution in self.distributions()]
-        highs = highs if self.rows is None else self.rows.highest
-        return [0.0] * (2 * num_advertisers + 2), [1.0, *highs, *[self.full_budget] * num_advertisers, 1.0]
+        return [0.0] * (2 * num_advertisers + 2), [1.0, *highest_bids(self), *self.budgets().tolist(), 1.0]
 
     def degrees(self, degree: int) -> tuple[int, ...]:
         return (degree,) * 4

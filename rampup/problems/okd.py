@@ -31,6 +31,45 @@ class OKDState(NamedTuple):
     value: Float[Array, ""]
 
 
+def most_items(num_items: int, budget: float, smallest: float) -> int:
+    """How many items can ever fit."""
+    # Seven tenths fit into 0.7, whatever their quotient is rounded to.
+    return min(num_items, math.floor(budget / smallest * (1 + 1e-9))) if smallest > 0 else num_items
+
+
+Items = tuple[Distribution, Distribution, TrainingRows | None]
+
+
+def as_items(sizes: Any, values: Any, data: Any) -> Items:
+    """Where items come from: independent sizes and values, or rows of data, in units in which none is above 1."""
+    if data is None:
+        return as_distribution("sizes", sizes), as_distribution("values", values), None
+    refuse_both({"sizes": sizes, "values": values})
+    rows = as_rows(data, "okd")
+    rows = rows.in_units([unit_for(largest) for largest in rows.largest()])
+    size_distribution, value_distribution = map(Empirical, np.asarray(rows.table).T)
+    return size_distribution, value_distribution, rows
+
+
+def draw_items(problem: Any, key: Key) -> OKDInstance:
+    """Draw the items of a knapsack of either form."""
+    if problem.rows is not None:
+        items = problem.rows.draw(key, problem.horizon)
+        return OKDInstance(items[:, 0], items[:, 1])
+    size_key, value_key = jax.random.split(key)
+    shape = (problem.horizon,)
+    return OKDInstance(
+        problem.size_distribution.draw(size_key, shape), problem.value_distribution.draw(value_key, shape)
+    )
+
+
+def highest_items(problem: Any) -> tuple[float, float]:
+    """The largest size and value that can be seen."""
+    if problem.rows is not None:
+        return problem.rows.highest
+    return problem.size_distribution.support()[1], problem.value_distribution.support()[1]
+
+
 class OKD(Problem):
     """n items with independent sizes and values, budget B, target V; the paper's section C.2."""
 
@@ -57,16 +96,8 @@ class OKD(Problem):
         self.num_actions = 2
         self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        if data is None:
-            self.rows = None
-            self.size_distribution = as_distribution("sizes", sizes)
-            self.value_distribution = as_distribution("values", values)
-        else:
-            refuse_both({"sizes": sizes, "values": values})
-            rows = as_rows(data, "okd")
-            self.rows = rows.in_units([unit_for(largest) for largest in rows.largest()])
-            self.size_distribution, self.value_distribution = map(Empirical, np.asarray(self.rows.table).T)
-            self.budget, self.target = self.budget / self.size_unit, self.target / self.value_unit
+        self.size_distribution, self.value_distribution, self.rows = as_items(sizes, values, data)
+        self.budget, self.target = self.budget / self.size_unit, self.target / self.value_unit
         self._refuse_an_infeasible_target()
 
     @property
@@ -81,23 +112,15 @@ class OKD(Problem):
 
     def _refuse_an_infeasible_target(self) -> None:
         smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
-        most_items = self.horizon
-        if smallest > 0:
-            # Seven tenths fit into 0.7, whatever their quotient is rounded to.
-            most_items = min(most_items, math.floor(float(self.budget) / smallest * (1 + 1e-9)))
-        if float(self.target) > most_items * dearest:
+        most = most_items(self.horizon, float(self.budget), smallest)
+        if float(self.target) > most * dearest:
             raise ValueError(
-                f"`V` = {float(self.target) * self.value_unit:g} can never be reached: at most {most_items} items fit, "
+                f"`V` = {float(self.target) * self.value_unit:g} can never be reached: at most {most} items fit, "
                 f"worth at most {dearest * self.value_unit:g} each."
             )
 
     def draw(self, key: Key) -> OKDInstance:
-        if self.rows is not None:
-            items = self.rows.draw(key, self.horizon)
-            return OKDInstance(items[:, 0], items[:, 1])
-        size_key, value_key = jax.random.split(key)
-        shape = (self.horizon,)
-        return OKDInstance(self.size_distribution.draw(size_key, shape), self.value_distribution.draw(value_key, shape))
+        return draw_items(self, key)
 
     def init(self, instance: OKDInstance) -> OKDState:
         nothing = jnp.zeros((), dtype=instance.sizes.dtype)
@@ -123,9 +146,7 @@ class OKD(Problem):
         return OKDState(state.position + 1, jnp.where(takes, used, state.used), value), reward, goes_on
 
     def bounds(self) -> tuple[list[float], list[float]]:
-        supports = self.size_distribution.support(), self.value_distribution.support()
-        highest = (supports[0][1], supports[1][1]) if self.rows is None else self.rows.highest
-        return [0.0] * 5, [1.0, *highest, 1.0, 1.0]
+        return [0.0] * 5, [1.0, *highest_items(self), 1.0, 1.0]
 
     def degrees(self, degree: int) -> tuple[int, ...]:
         return (degree,) * 5

@@ -10,9 +10,11 @@ import numpy as np
 
 from rampup import arguments, integer_programs
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 
 ProgressFn = Callable[[int, int], None]
 """Called as results come in, with how many are done and how many there are."""
@@ -24,7 +26,7 @@ def hindsight(
     """What an all-seeing player earns in each of the instances: 1 for a success and 0 for a failure, or the return.
 
     Args:
-        problem: A BCP, OKD or ADW, or a problem with a method `in_hindsight`.
+        problem: One of ours, or a problem with a method `in_hindsight`.
         instances: Instances of it with a leading batch axis, as `jax.vmap(problem.draw)` returns them.
         workers: How many threads solve instances, by default one for each processor.
         on_progress: Called as results come in.
@@ -35,7 +37,7 @@ def hindsight(
 def hindsight_values(
     problem: Problem, instances: Any, *, workers: int | None = None, on_progress: ProgressFn | None = None
 ) -> np.ndarray:
-    """The greatest value or revenue there is in each of the instances, and 1 for best choice; see `hindsight`.
+    """The greatest value or revenue there is in each of the instances, else the greatest return; see `hindsight`.
 
     Far slower than `hindsight` where bids are spread out: seconds for 10 advertisers and 20 slots.
     """
@@ -51,8 +53,11 @@ def _success(problem: Problem) -> Callable[[Any], Any]:
         budget, target = float(problem.budget), float(problem.target)
         return lambda instance: integer_programs.knapsack_reaches(instance.sizes, instance.values, budget, target)
     if isinstance(problem, ADW):
-        budgets, target = _budgets(problem), float(problem.target)
+        budgets, target = problem.budgets(), float(problem.target)
         return lambda instance: integer_programs.allocation_reaches(instance.bids, budgets, target)
+    if isinstance(problem, OKDValue | ADWValue):
+        most, scale = _value(problem), float(problem.scale)
+        return lambda instance: most(instance) / scale
     return _own(problem)
 
 
@@ -60,17 +65,13 @@ def _value(problem: Problem) -> Callable[[Any], Any]:
     """The most there is in an instance, as a function of it."""
     if isinstance(problem, BCP):
         return lambda instance: 1.0
-    if isinstance(problem, OKD):
+    if isinstance(problem, OKD | OKDValue):
         budget = float(problem.budget)
         return lambda instance: integer_programs.best_knapsack(instance.sizes, instance.values, budget)
-    if isinstance(problem, ADW):
-        budgets = _budgets(problem)
+    if isinstance(problem, ADW | ADWValue):
+        budgets = problem.budgets()
         return lambda instance: integer_programs.best_allocation(instance.bids, budgets)
     return _own(problem)
-
-
-def _budgets(problem: ADW) -> np.ndarray:
-    return np.full(problem.num_actions - 1, problem.full_budget)
 
 
 def _own(problem: Problem) -> Callable[[Any], Any]:

@@ -1,5 +1,6 @@
 """Policies by name: the rules of each problem, and learned policies from files."""
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +10,16 @@ import numpy as np
 
 from rampup import arguments, theory
 from rampup.exact import bcp as exact_bcp
+from rampup.exact import choice as exact_choice
 from rampup.exact import okd as exact_okd
 from rampup.problems import PROBLEMS, name_of
 from rampup.problems.adw import ADW
+from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.okd import OKD
+from rampup.problems.okd_value import OKDValue
 from rampup.references import rules
 from rampup.runs.policy_file import read_policy
 from rampup.types import PolicyFn
@@ -39,7 +44,16 @@ def threshold(problem: BCP, given: str) -> PolicyFn:
     return rules.Threshold(problem.horizon, jnp.asarray(count))
 
 
-def bang_per_buck(problem: OKD, given: str = "") -> PolicyFn:
+def classical(problem: Choice) -> PolicyFn:
+    """Ranks: let n/e pass, then take what is among the best k so far and may pay. Values: take what k of n exceed."""
+    if problem.payoffs is None:
+        part_below = jnp.asarray(1 - problem.num_picks / problem.horizon)
+        return rules.AtLeast(problem.value_distribution.quantile(part_below))
+    num_ranks = min(problem.num_picks, problem.num_paying())
+    return rules.AmongTheBest(problem.horizon, jnp.asarray(int(problem.horizon / math.e)), jnp.asarray(num_ranks))
+
+
+def bang_per_buck(problem: OKD | OKDValue, given: str = "") -> PolicyFn:
     """Accept from the ratio of value to size that collects most value; or from a given ratio."""
     if not given:
         return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "value")))
@@ -60,8 +74,16 @@ def bang_per_buck_success(problem: OKD) -> PolicyFn:
     return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "success")))
 
 
-def _slot_rule(score_fn: Callable) -> Callable[[ADW], PolicyFn]:
-    return lambda problem: rules.SlotRule(problem.num_actions - 1, score_fn, problem.budget)
+def _slot_rule(score_fn: Callable) -> Callable[[Any], PolicyFn]:
+    return lambda problem: rules.SlotRule(problem.num_actions - 1, score_fn, problem.other_budgets)
+
+
+_SLOT_RULES: dict[str, Callable[..., PolicyFn]] = {
+    "greedy": _slot_rule(rules.highest_bid),
+    "best_fit": _slot_rule(rules.tightest_fit),
+    "msvv": _slot_rule(rules.discounted_bid),
+    "balance": _slot_rule(rules.largest_budget),
+}
 
 
 def naive(problem: Problem) -> PolicyFn:
@@ -78,12 +100,18 @@ POLICIES: dict[type[Problem], dict[str, Callable[..., PolicyFn]]] = {
         "accept_everything": lambda problem: rules.AcceptEverything(),
         "dynamic_program": exact_okd.optimum,
     },
-    ADW: {
-        "greedy": _slot_rule(rules.highest_bid),
-        "best_fit": _slot_rule(rules.tightest_fit),
-        "msvv": _slot_rule(rules.discounted_bid),
-        "balance": _slot_rule(rules.largest_budget),
+    ADW: _SLOT_RULES,
+    Choice: {
+        "optimal": exact_choice.planned,
+        "classical": classical,
+        "accept_everything": lambda problem: rules.AcceptEverything(),
     },
+    OKDValue: {
+        "bang_per_buck": bang_per_buck,
+        "greedy": lambda problem: rules.TakeWhatFits(problem.budget),
+        "accept_everything": lambda problem: rules.AcceptEverything(),
+    },
+    ADWValue: _SLOT_RULES,
 }
 """By problem and name, the first being what learned policies are measured against; `threshold:37` and
 `bang_per_buck:1.5` carry a number after the colon."""
@@ -116,13 +144,17 @@ def _refuse_a_stranger(problem: Problem, name: str) -> None:
     known = rules_of(type(problem))
     if owners and name not in known:
         raise ValueError(
-            f"{name!r} is a policy of {' and '.join(owners)}, not of {name_of(problem)}, whose own are "
-            f"{', '.join(known)}."
+            f"{name!r} is a policy of {_listed(owners)}, not of {name_of(problem)}, whose own are {', '.join(known)}."
         )
 
 
+def _listed(names: list[str]) -> str:
+    """Names as a sentence has them: a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def reference_name(kind: type[Problem]) -> str:
-    """What learned policies of a problem are measured against: optimal for bcp, a classical rule for the others."""
+    """What learned policies of a problem are measured against: optimal where it is known, else a classical rule."""
     return next(iter(rules_of(kind)))
 
 

@@ -1,4 +1,4 @@
-"""Classical rules for the three problems, as policies.
+"""Classical rules, as policies.
 
 They are pytrees that can be called, not closures: a compiled program takes them as arguments.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from rampup.problems.okd import OKD, OKDInstance
+from rampup.problems.okd_value import OKDValue
 from rampup.types import Action, Flag, LogProbs, Observation, Real
 
 
@@ -39,6 +40,29 @@ class Threshold(eqx.Module):
     def __call__(self, observation: Observation) -> LogProbs:
         arrival = jnp.round(observation[0] * self.horizon).astype(int)
         return surely(((arrival > self.count) & (observation[1] > 0.5)).astype(int), 2)
+
+
+class AmongTheBest(eqx.Module):
+    """Choice: let `count` arrivals pass, then accept what ranks among the best `num_ranks` so far."""
+
+    horizon: int = eqx.field(static=True)
+    count: Int[Array, ""]
+    num_ranks: Int[Array, ""]
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        arrival = jnp.round(observation[0] * self.horizon).astype(int)
+        # What is seen is one over the rank.
+        is_among = observation[1] * self.num_ranks >= 1 - 1e-9
+        return surely(((arrival > self.count) & is_among).astype(int), 2)
+
+
+class AtLeast(eqx.Module):
+    """Choice: accept a value of at least so much."""
+
+    least: Float[Array, ""]
+
+    def __call__(self, observation: Observation) -> LogProbs:
+        return surely((observation[1] >= self.least).astype(int), 2)
 
 
 class AcceptEverything(eqx.Module):
@@ -75,7 +99,7 @@ def _is_worth(size: Real, value: Real, ratio: Real | float) -> Flag:
 Goal = Literal["value", "success"]
 
 
-def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed: int = 0) -> float:
+def best_ratio(problem: OKD | OKDValue, goal: Goal = "value", *, episodes: int = 4000, seed: int = 0) -> float:
     """The ratio that collects the most value, or succeeds most often, on average over one set of instances."""
     instances = jax.vmap(problem.draw)(jax.random.split(jax.random.key(seed), episodes))
 
@@ -84,7 +108,10 @@ def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed
 
     def score(angle):
         collected = jax.vmap(lambda one: _collected_value(problem, one, unit * jnp.tan(angle)))(instances)
-        return jnp.mean(collected >= problem.target) if goal == "success" else jnp.mean(collected)
+        if goal == "value":
+            return jnp.mean(collected)
+        assert isinstance(problem, OKD), "only a problem with a target can succeed"
+        return jnp.mean(collected >= problem.target)
 
     # The search runs over the angle of the ratio, because a ratio can be anything from 0 to infinity. A first look at
     # the whole range brackets the best, which success needs: it is flat at zero far from it.
@@ -98,7 +125,7 @@ def best_ratio(problem: OKD, goal: Goal = "value", *, episodes: int = 4000, seed
     return float(unit * np.tan((low + high) / 2))
 
 
-def _collected_value(problem: OKD, instance: OKDInstance, ratio: Real | float) -> Real:
+def _collected_value(problem: OKD | OKDValue, instance: OKDInstance, ratio: Real | float) -> Real:
     """What the rule collects of an instance when it does not stop at the target."""
 
     def take(used, item):
@@ -113,34 +140,35 @@ class SlotRule(eqx.Module):
     """AdWords: give the slot to the advertiser who can pay and has the best score, or to nobody if nobody can."""
 
     num_advertisers: int = eqx.field(static=True)
-    score_fn: Callable[[Array, Array], Array] = eqx.field(static=True)
-    """Of bids and budgets, one number per advertiser."""
-    full_budget: Float[Array, ""] | None = None
-    """What a budget is at first; None for 1. The score is one of bids and budgets as parts of it."""
+    score_fn: Callable[[Array, Array, Array], Array] = eqx.field(static=True)
+    """Of bids, of what is left of the budgets and of the part that this is of them, one number per advertiser."""
+    full_budgets: Float[Array, " advertiser"] | None = None
+    """Nothing where all are 1."""
 
     def __call__(self, observation: Observation) -> LogProbs:
-        bids, budgets = observation[1 : 1 + self.num_advertisers], observation[1 + self.num_advertisers : -1]
-        parts = (bids, budgets) if self.full_budget is None else (bids / self.full_budget, budgets / self.full_budget)
-        scores = jnp.where((budgets >= bids) & (bids > 0), self.score_fn(*parts), -jnp.inf)
+        ends = 1 + self.num_advertisers, 1 + 2 * self.num_advertisers
+        bids, budgets = observation[1 : ends[0]], observation[ends[0] : ends[1]]
+        parts = budgets if self.full_budgets is None else budgets / self.full_budgets
+        scores = jnp.where((budgets >= bids) & (bids > 0), self.score_fn(bids, budgets, parts), -jnp.inf)
         winner = jnp.where(jnp.max(scores) > -jnp.inf, jnp.argmax(scores) + 1, 0)
         return surely(winner, self.num_advertisers + 1)
 
 
-def highest_bid(bids: Array, budgets: Array) -> Array:
+def highest_bid(bids: Array, budgets: Array, parts: Array) -> Array:
     """Greedy."""
     return bids
 
 
-def tightest_fit(bids: Array, budgets: Array) -> Array:
+def tightest_fit(bids: Array, budgets: Array, parts: Array) -> Array:
     """Best fit: the less is left after paying, the better."""
     return bids - budgets
 
 
-def largest_budget(bids: Array, budgets: Array) -> Array:
-    """Balance (Kalyanasundaram and Pruhs): whoever has spent least."""
-    return budgets
+def largest_budget(bids: Array, budgets: Array, parts: Array) -> Array:
+    """Balance (Kalyanasundaram and Pruhs): whoever has spent the least part of its budget."""
+    return parts
 
 
-def discounted_bid(bids: Array, budgets: Array) -> Array:
-    """MSVV (Mehta, Saberi, Vazirani and Vazirani): the bid times 1 - e^-(what is left of the budget of 1)."""
-    return bids * (1 - jnp.exp(-budgets))
+def discounted_bid(bids: Array, budgets: Array, parts: Array) -> Array:
+    """MSVV (Mehta, Saberi, Vazirani and Vazirani): the bid times 1 - e^-(the part of the budget that is left)."""
+    return bids * (1 - jnp.exp(-parts))

@@ -44,7 +44,8 @@ def draw_comparison(answer: dict[str, Any], path: str) -> None:
     axes.set_yticks(range(len(entries)), [entry["policy"] for entry in entries], parse_math=False)
     axes.set_xlim(0, min(1.04, 1.25 * max(_greatest(answer), 0.01)))
     axes.set_ylim(-0.6, len(entries) - 0.4)
-    axes.set_xlabel(f"success rate on {answer['episodes']:,} common instances, 95% intervals")
+    what = "success rate" if answer["is_rate"] else "value"
+    axes.set_xlabel(f"{what} on {answer['episodes']:,} common instances, 95% intervals")
     axes.set_title(answer["problem"], loc="left", fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
     if handles:
