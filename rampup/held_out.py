@@ -57,8 +57,8 @@ def instances_of(problem: Problem, dataset: Dataset, sequences: np.ndarray) -> A
     if problem.horizon != dataset.length:
         parameter = "m" if isinstance(problem, ADW | ADWValue) else "n"
         raise ValueError(
-            f"`{parameter}` must be {dataset.length}, the length of the sequences in {dataset.source!r}, to play them as "
-            f"they came, got {problem.horizon}."
+            f"`{parameter}` must be {dataset.length}, the length of the sequences in {dataset.source!r}, to play them "
+            f"as they came, got {problem.horizon}."
         )
     numbers = dataset.numbers(sequences)
     if isinstance(problem, BCP):

@@ -336,11 +336,10 @@ def test_smaller_problems_of_data_are_in_the_users_units(folder):
         ("adw", {"bids": "special"}, "give `bids` or `data`, not both"),
         ("adw", {"n": 4}, "`n` must be at most 3, the number of bid columns, got 4"),
         ("adw", {"budgets": -1.0}, "`budgets` must be a positive number, got -1.0"),
-        ("adw", {"data": None}, "`budgets` is for `data`"),
         ("okd", {"data": 3}, "`data` must be the path of a data description, got 3"),
         ("okd", {"data": "nowhere.yaml"}, "cannot read the data description 'nowhere.yaml'"),
         ("okd", {"V": 1e6}, "`V` = 1e+06 can never be reached: at most 10 items fit, worth at most 84 each"),
-        ("adw", {"V": 40.0}, "3 budgets of 13 and 6 bids of at most 6 give at most 36"),
+        ("adw", {"V": 40.0}, "3 budgets of 39 in all and 6 bids of at most 6 give at most 36"),
     ],
 )
 def test_what_does_not_fit_is_refused(folder, name, changes, sentence):
