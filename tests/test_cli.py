@@ -68,9 +68,9 @@ def test_a_finite_number_beyond_doubles_is_null():
 
 def test_problems_are_listed_with_their_parameters():
     found = answer("problems")
-    assert [problem["name"] for problem in found["problems"]] == [
-        *("bcp", "okd", "adw", "choice", "okd_value", "adw_value")
-    ]
+    # Installed packages may announce more.
+    names = [problem["name"] for problem in found["problems"]][:6]
+    assert names == ["bcp", "okd", "adw", "choice", "okd_value", "adw_value"]
     assert found["problems"][1]["parameters"] == {
         "n": None,
         "B": None,

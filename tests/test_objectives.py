@@ -180,17 +180,10 @@ def brute_force_choice(n, picks, payoffs):
 
 
 @pytest.mark.parametrize("payoff", [[1.0], [1.0, 0.5, 0.25], [0.0, 1.0], [0.2, 0.9, 0.4]])
-@pytest.mark.parametrize(("n", "picks"), [(3, 1), (4, 2), (5, 2), (5, 4)])
+@pytest.mark.parametrize(("n", "picks"), [(3, 1), (4, 2), (5, 4), (6, 2), (6, 3)])
 def test_the_optimum_of_ranks_is_that_of_brute_force(n, picks, payoff):
     problem = rampup.make("choice", n=n, k=picks, payoff=payoff)
     wanted = brute_force_choice(n, picks, payoff) / float(problem.scale)
-    assert choice.optimum(problem).value == pytest.approx(wanted, rel=1e-13)
-
-
-@pytest.mark.slow
-def test_the_optimum_of_six_arrivals_is_that_of_brute_force():
-    problem = rampup.make("choice", n=6, k=2, payoff=[1.0, 0.6, 0.1])
-    wanted = brute_force_choice(6, 2, [1.0, 0.6, 0.1]) / float(problem.scale)
     assert choice.optimum(problem).value == pytest.approx(wanted, rel=1e-13)
 
 
@@ -399,14 +392,17 @@ def test_the_optimum_of_different_budgets_is_that_of_brute_force(budgets, target
 
 
 @pytest.mark.slow
-def test_bounds_with_different_budgets_hold_the_optimum_of_a_fine_lattice():
-    given = {"n": 2, "m": 3, "V": 1.1, "budgets": [0.5, 1.5]}
-    found = adw.optimum(rampup.make("adw", **given))
+def test_bounds_with_different_budgets_are_squeezed_by_lattices():
+    """Bids in the middle of fiftieths: three of them are off by 0.03 together, in the budgets and in the target."""
+    bids = {"kind": "empirical", "sample": ((np.arange(50) + 0.5) / 50).tolist()}
+    found = adw.optimum(rampup.make("adw", n=2, m=3, V=1.1, budgets=[0.5, 1.5]))
     assert found.upper - found.lower <= 0.005
-    fine = {"kind": "empirical", "sample": ((np.arange(50) + 0.5) / 50).tolist()}
-    lattice = adw.optimum(rampup.make("adw", **given, bids=fine))
-    # Bids in the middle of fiftieths; both the budgets and the target are met up to half of one.
-    assert found.lower - 0.03 <= lattice.lower <= found.upper + 0.03
+    # Who is off by so much against himself can play the game of uniform bids as the lattice's, and the other way round.
+    harder = adw.optimum(rampup.make("adw", n=2, m=3, V=1.13, budgets=[0.47, 1.47], bids=bids))
+    easier = adw.optimum(rampup.make("adw", n=2, m=3, V=1.07, budgets=[0.53, 1.53], bids=bids))
+    assert harder.lower <= found.upper
+    assert found.lower <= easier.upper
+    assert easier.upper - harder.lower < 0.2
 
 
 def test_smaller_sizes_take_the_first_budgets():
