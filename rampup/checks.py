@@ -10,14 +10,14 @@ import numpy as np
 
 from rampup import arguments
 from rampup.episodes import Episode, play
-from rampup.problems import PROBLEMS, make, own
+from rampup.problems import PROBLEMS, made_of, own
 from rampup.problems.base import Problem
 from rampup.types import LogProbs, Observation
 
 
 def make_checked(name: str, parameters: Mapping[str, Any]) -> Problem:
     """Make a problem; one that is not ours must do what the contract asks for: nobody else has tested it."""
-    problem = make(name, **parameters)
+    problem = made_of(name, parameters)
     if name not in PROBLEMS:
         check_problem(problem, episodes=8)
     return problem

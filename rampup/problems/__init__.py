@@ -1,6 +1,7 @@
 """The problems by name, and the one way to make them."""
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,13 @@ def is_kind(problem: Problem, name: Any) -> bool:
     return name_of(problem) in (name, Path(name).name)
 
 
-def make(name: str, /, **parameters: Any) -> Problem:
+def make(name: str, **parameters: Any) -> Problem:
     """Make a problem: `make("bcp", n=100)`, `make("okd", n=100, B=10, V=25)` or `make("adw", n=10, m=20, V=9)`."""
+    return made_of(name, parameters)
+
+
+def made_of(name: str, parameters: Mapping[str, Any]) -> Problem:
+    """Make a problem of parameters that may have any name."""
     kind = find(name)
     try:
         return arguments.call(f"problem {name!r}", kind, parameters)
