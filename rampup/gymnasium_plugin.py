@@ -2,7 +2,7 @@
 
 Gymnasium 1.0 dropped the entry points through which packages announced their environments, so the installed file
 `rampup_gymnasium.pth` imports this module when Python starts. It loads nothing heavy: it waits for Gymnasium's registry
-and adds three entries to it. `import rampup` has the same effect where the package was not installed.
+and adds a few entries to it. `import rampup` has the same effect where the package was not installed.
 """
 
 import sys
@@ -12,17 +12,19 @@ from types import ModuleType
 _REGISTRY = "gymnasium.envs.registration"
 
 ENVIRONMENTS = {"rampup/BestChoice-v0": "bcp", "rampup/OnlineKnapsack-v0": "okd", "rampup/AdWords-v0": "adw"}
+ANY_PROBLEM = "rampup/Problem-v0"
 
 
 def register_envs(registration: ModuleType) -> None:
-    """Add the environments to the registry, once."""
-    for name, problem in ENVIRONMENTS.items():
+    """Add the environments to the registry, once; that of any problem is told which by `problem=`."""
+    given = {name: {"problem": problem} for name, problem in ENVIRONMENTS.items()} | {ANY_PROBLEM: {}}
+    for name, arguments in given.items():
         if name not in registration.registry:
             registration.register(
                 id=name,
                 entry_point="rampup.gym:ProblemEnv",
                 vector_entry_point="rampup.gym:ProblemVectorEnv",
-                kwargs={"problem": problem},
+                kwargs=arguments,
             )
 
 

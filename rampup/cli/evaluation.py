@@ -51,7 +51,7 @@ def evaluate(
     picture: Annotated[str | None, typer.Option(help="A file to draw the comparison to: .png, .pdf or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set policies side by side on the same instances: success rates, intervals, distance to the best possible."""
+    """Set policies side by side on the same instances: values, intervals, distance to the best possible."""
     configure_jax()
     from rampup.checks import make_checked
     from rampup.evaluation import evaluate as evaluation_of
@@ -89,13 +89,19 @@ def evaluate(
 
 
 def _show_evaluation(answer: dict[str, Any]) -> None:
+    from rampup.report.words import measure_of
+
     console = paper()
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
-    header = ["policy", "success rate", "collects"]
+    measure = measure_of(answer["problem"])
+    # Where there is no target, what is collected is the value.
+    has_target = measure == "success rate"
+    header = ["policy", measure, *(["collects"] if has_target else [])]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
     rows = []
     for entry in answer["policies"]:
-        row = [entry["policy"], with_margin(entry["value"], entry["interval"]), f"{entry['collected']:.3f}"]
+        row = [entry["policy"], with_margin(entry["value"], entry["interval"])]
+        row += [f"{entry['collected']:.3f}"] if has_target else []
         row += [ends_text(entry["gap_to_optimum"])] if has_optimum else []
         if has_hindsight:
             ratio = entry["competitive_ratio"]
@@ -108,14 +114,14 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
             [f"{one['policy']} - {one['minus']}", with_margin(one["difference"], one["interval"])]
             for one in answer["differences"]
         ]
-        print_table(console, ["paired difference", "in success rate"], pairs)
+        print_table(console, ["paired difference", f"in {measure}"], pairs)
     if has_optimum:
         best = answer["optimum"]
         where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
         console.print(f"\nThe best any online player can do: {where} ({best['method'].replace('_', ' ')}).")
     if has_hindsight:
         seen = answer["hindsight"]
+        does = f"succeeds on {seen['value']:.4f} of" if has_target else f"earns {seen['value']:.4f} on average over"
         console.print(
-            f"An all-seeing player succeeds on {seen['value']:.4f} of {seen['instances']} instances, 95% interval "
-            f"{ends_text(seen['interval'])}."
+            f"An all-seeing player {does} {seen['instances']} instances, 95% interval {ends_text(seen['interval'])}."
         )

@@ -1,9 +1,10 @@
-"""A picture of policies side by side: how often each succeeds, and how far that is from what is possible."""
+"""A picture of policies side by side: what each achieves, and how far that is from what is possible."""
 
 import io
 from pathlib import Path
 from typing import Any
 
+from rampup.report.words import measure_of
 from rampup.runs.files import write_whole
 
 _FORMATS = (".png", ".pdf", ".svg")
@@ -44,7 +45,7 @@ def draw_comparison(answer: dict[str, Any], path: str) -> None:
     axes.set_yticks(range(len(entries)), [entry["policy"] for entry in entries], parse_math=False)
     axes.set_xlim(0, min(1.04, 1.25 * max(_greatest(answer), 0.01)))
     axes.set_ylim(-0.6, len(entries) - 0.4)
-    axes.set_xlabel(f"success rate on {answer['episodes']:,} common instances, 95% intervals")
+    axes.set_xlabel(f"{measure_of(answer['problem'])} on {answer['episodes']:,} common instances, 95% intervals")
     axes.set_title(answer["problem"], loc="left", fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
     if handles:
