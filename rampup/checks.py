@@ -162,8 +162,8 @@ def _check_rules(problem: Problem, observation: Any) -> None:
 
 def _check_hindsight(problem: Problem, keys: Any, played: Episode) -> None:
     """Nobody earns more than who sees all arrivals."""
-    for index, key in enumerate(keys):
-        instance = jax.jit(lambda key: problem.draw(jax.random.split(key)[0]))(key)
+    draw = jax.jit(lambda key: problem.draw(jax.random.split(key)[0]))
+    for index, instance in enumerate(map(draw, keys)):
         ceiling = problem.in_hindsight(jax.tree.map(np.asarray, instance))
         if ceiling is None:
             return

@@ -29,6 +29,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
+    ["examples"],
     ["gym", "stories", "catalogue", "evaluation", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
     ["outlines"],
