@@ -202,14 +202,14 @@ TINY_RUN += ["--set", "trainer.warmup_iterations=2", "--set", "trainer.effort.ep
 @pytest.mark.slow
 def test_a_file_is_run_reported_resumed_and_evaluated(called, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copy(EXAMPLES / "bin_packing.py", "mine.py")
-    run = ["run", "--problem", "mine.py:BinPacking", "--set", "problem.parameters.n=10", "--out", "out", *TINY_RUN]
+    shutil.copy(EXAMPLES / "prophet.py", "mine.py")
+    run = ["run", "--problem", "mine.py:Prophet", "--set", "problem.parameters.n=10", "--out", "out", *TINY_RUN]
     schemes = ["--scheme", "direct", "--scheme", "curl"]
     code, printed, complaint = called(*run, *schemes)
     assert code == 0, complaint
     summary = json.loads(Path("out/summary.json").read_text())
     assert [one["scheme"] for one in summary["schemes"]] == ["direct", "curl"]
-    assert (summary["reference"], summary["optimal_value"]) == ("best_fit", None)
+    assert (summary["reference"], summary["optimal_value"]) == ("half_of_the_prophet", None)
     low, high = summary["hindsight"]["interval"]
     assert summary["reference_value"] < low < summary["hindsight"]["value"] < high
     assert summary["hindsight"]["instances"] == 400
@@ -218,8 +218,8 @@ def test_a_file_is_run_reported_resumed_and_evaluated(called, tmp_path, monkeypa
     assert 'data-level="hindsight"' in page
     assert '<th scope="col">value</th>' in page
     assert "success rate" not in page
-    evaluate = ["evaluate", "--problem", "mine.py:BinPacking", "--set", "n=10", "--episodes", 200]
-    policies = ["--policy", "best_fit", "--policy", "out/policies/curl-0.json", "--hindsight", 20]
+    evaluate = ["evaluate", "--problem", "mine.py:Prophet", "--set", "n=10", "--episodes", 200]
+    policies = ["--policy", "half_of_the_prophet", "--policy", "out/policies/curl-0.json", "--hindsight", 20]
     code, printed, complaint = called(*evaluate, *policies)
     assert code == 0, complaint
     assert printed.split()[:2] == ["policy", "value"]
