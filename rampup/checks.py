@@ -14,6 +14,11 @@ from rampup.problems import PROBLEMS, made_of, own
 from rampup.problems.base import Problem
 from rampup.types import LogProbs, Observation
 
+# Instances that an all-seeing player is given: a solver may take a hundredth of a second for each.
+_FEW = 8
+# In single precision, of sums of some dozen numbers.
+_ROUNDING = 1e-4
+
 
 def make_checked(name: str, parameters: Mapping[str, Any]) -> Problem:
     """Make a problem; one that is not ours must do what the contract asks for: nobody else has tested it."""
@@ -54,6 +59,8 @@ def _check(problem: Problem, episodes: int, seed: int) -> None:
     _check_numbers(problem, played)
     _check_determinism(problem, keys[0])
     _check_batching(problem, keys[:2], played)
+    _check_rules(problem, played.observations[0, 0])
+    _check_hindsight(problem, keys[:_FEW], played)
     _require(played.is_over.all(), "the episode must be over after `horizon` decisions")
 
 
@@ -141,6 +148,30 @@ def _check_batching(problem: Problem, keys: Any, played: Episode) -> None:
         batched = played.observations[index, :length], played.rewards[index, :length]
         same = all(np.allclose(one, two, rtol=1e-5, atol=1e-6) for one, two in zip(alone, batched, strict=True))
         _require(same, "an episode in a compiled batch must equal the same episode played alone, step by step")
+
+
+def _check_rules(problem: Problem, observation: Any) -> None:
+    """Rules are policies: they give every action its part of one."""
+    for name, rule in problem.rules.items():
+        log_probs = np.asarray(rule(problem)(jnp.asarray(observation)))
+        _require(
+            log_probs.shape == (problem.num_actions,) and abs(np.exp(log_probs).sum() - 1) < _ROUNDING,
+            f"the rule {name!r} must return ln of {problem.num_actions} probabilities, got {log_probs!r:.80}",
+        )
+
+
+def _check_hindsight(problem: Problem, keys: Any, played: Episode) -> None:
+    """Nobody earns more than who sees all arrivals."""
+    draw = jax.jit(lambda key: problem.draw(jax.random.split(key)[0]))
+    for index, instance in enumerate(map(draw, keys)):
+        ceiling = problem.in_hindsight(jax.tree.map(np.asarray, instance))
+        if ceiling is None:
+            return
+        earned = float(np.sum(played.rewards[index]))
+        _require(
+            float(ceiling) >= earned - _ROUNDING,
+            f"`in_hindsight` must be at least what any player earns, got {float(ceiling)} where one earned {earned}",
+        )
 
 
 def _by_hand(problem: Problem, key: Any, actions: Any) -> tuple[np.ndarray, np.ndarray]:

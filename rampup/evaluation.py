@@ -180,6 +180,13 @@ def evaluate(
     }
 
 
+def hindsight_of(problem: Problem, instances: int, *, seed: int = 0) -> dict[str, Any] | None:
+    """What an all-seeing player earns on average, with its interval, where the problem itself can tell."""
+    if type(problem).in_hindsight is Problem.in_hindsight:
+        return None
+    return rate(_hindsight_successes(problem, seed, instances, None)) | {"instances": instances}
+
+
 def _hindsight_successes(problem: Problem, seed: int, count: int, on_progress: OnProgress | None) -> np.ndarray:
     """Where an all-seeing player succeeds, on the first instances of the evaluation."""
 

@@ -28,9 +28,11 @@ PAPER_SIZES: dict[str, dict[str, Any]] = {
 _SEED_BOUND = 2**31
 
 
-def _as_problem(problem: str | Problem, parameters: dict[str, Any]) -> Problem:
+def _as_problem(problem: str | Problem | None, parameters: dict[str, Any]) -> Problem:
     if isinstance(problem, Problem):
         return problem
+    if problem is None:
+        raise ValueError("`problem` must be given: a problem, its name, or FILE.py:CLASS.")
     return make(problem, **(parameters or PAPER_SIZES.get(problem, {})))
 
 
@@ -63,7 +65,7 @@ class ProblemEnv(gymnasium.Env):
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
-    def __init__(self, problem: str | Problem, render_mode: str | None = None, **parameters: Any):
+    def __init__(self, problem: str | Problem | None = None, render_mode: str | None = None, **parameters: Any):
         self.problem = _as_problem(problem, parameters)
         self.render_mode = render_mode
         self.observation_space = _observation_space(self.problem)
@@ -99,7 +101,7 @@ class ProblemVectorEnv(VectorEnv):
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
 
-    def __init__(self, problem: str | Problem, num_envs: int = 1, **parameters: Any):
+    def __init__(self, problem: str | Problem | None = None, num_envs: int = 1, **parameters: Any):
         self.problem = _as_problem(problem, parameters)
         self.num_envs = num_envs
         self.single_observation_space = _observation_space(self.problem)

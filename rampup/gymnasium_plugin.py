@@ -19,17 +19,19 @@ ENVIRONMENTS = {
     "rampup/OnlineKnapsackValue-v0": "okd_value",
     "rampup/AdWordsValue-v0": "adw_value",
 }
+ANY_PROBLEM = "rampup/Problem-v0"
 
 
 def register_envs(registration: ModuleType) -> None:
-    """Add the environments to the registry, once."""
-    for name, problem in ENVIRONMENTS.items():
+    """Add the environments to the registry, once; that of any problem is told which by `problem=`."""
+    given = {name: {"problem": problem} for name, problem in ENVIRONMENTS.items()} | {ANY_PROBLEM: {}}
+    for name, arguments in given.items():
         if name not in registration.registry:
             registration.register(
                 id=name,
                 entry_point="rampup.gym:ProblemEnv",
                 vector_entry_point="rampup.gym:ProblemVectorEnv",
-                kwargs={"problem": problem},
+                kwargs=arguments,
             )
 
 

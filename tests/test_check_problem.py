@@ -134,6 +134,19 @@ class Loose(Prophet):
     note: str = "a string that is not static"
 
 
+class LowCeiling(Prophet):
+    def in_hindsight(self, instance):
+        return -1.0
+
+
+class ShortRule(Prophet):
+    rules = {"short": lambda problem: lambda observation: jnp.zeros(1)}
+
+
+class RuleOfPlainProbabilities(Prophet):
+    rules = {"plain": lambda problem: lambda observation: jnp.array([0.5, 0.5])}
+
+
 BROKEN = {
     NotAVector: "`observe` must return a vector, got shape ().",
     Matrix: "`variables` must return a row per action",
@@ -151,6 +164,9 @@ BROKEN = {
     Generous: "`step` must return rewards in [0, 1], got",
     Indebted: "`step` must return rewards in [0, 1], got -0.5.",
     SecretDice: "the same key must draw the same instance",
+    LowCeiling: "`in_hindsight` must be at least what any player earns, got -1.0 where one earned",
+    ShortRule: "the rule 'short' must return ln of 2 probabilities, got",
+    RuleOfPlainProbabilities: "the rule 'plain' must return ln of 2 probabilities, got",
     Loose: "a field that is not a JAX array must be `eqx.field(static=True)`",
 }
 

@@ -30,6 +30,7 @@ LAYERS = [
     ["exact"],
     ["references"],
     ["learn"],
+    ["examples"],
     ["gym", "stories", "catalogue", "evaluation", "held_out", "advice", "claims", "report", "portrait", "provenance"],
     ["config", "experiments"],
     ["outlines", "recipes", "schedules"],

@@ -171,6 +171,27 @@ def test_the_table_says_the_numbers_of_the_summary(folder):
     assert float(page.cells("reference: optimal")[1][0]["data-value"]) == 0.4
 
 
+def test_hindsight_of_a_problem_of_ones_own_is_shown_as_a_value(tmp_path):
+    folder = make_run(tmp_path / "own", problem="mine.py:Mine", optimum=None)
+    seen = {"value": 0.45, "interval": [0.44, 0.46], "instances": 400}
+    folder.write_summary(folder.summary | {"hindsight": seen})
+    text = page_of([folder])
+    page, (data,) = Page(text), data_in(text)
+    assert [cell[1] for cell in page.cells("hindsight")][:3] == ["hindsight", "0.4500", "0.4400 to 0.4600"]
+    assert "value" in [cell[1] for cell in page.cells("scheme")]
+    assert "success rate" not in text
+    assert [level["kind"] for level in data["charts"][0]["levels"]] == ["reference", "hindsight"]
+    assert (data["charts"][0]["label"], data["charts"][0]["floor"]) == ("value", None)
+    assert "here on 400 instances" in text
+
+
+def test_a_run_of_before_hindsight_has_its_page(folder):
+    assert "hindsight" not in folder.summary
+    text = page_of([folder])
+    assert 'data-level="hindsight"' not in text
+    assert data_in(text)[0]["charts"][0]["floor"] == 0
+
+
 def test_the_verdict_comes_first_and_in_words(folder):
     text = page_of([folder])
     said = "curl reaches 95.3% of the optimum with 2,200 samples; direct reaches 6.3% with 2,000."

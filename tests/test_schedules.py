@@ -10,6 +10,7 @@ from hand_made import TINY
 
 from rampup import config, recipes
 from rampup.conductor import begin, conduct
+from rampup.learn.estimators import EPISODES_PER_LANE
 from rampup.learn.trainer import samples_of_update
 from rampup.outlines import outline
 from rampup.plans import plan
@@ -129,7 +130,7 @@ def test_the_outline_of_a_problem_compares_all_ways_to_learn_it_at_equal_cost():
     assert found.warmup.parameters == {"n": 10, "B": 1.0, "V": 2.5}
     assert [one.get("n") for one in found.multi_step.sizes] == [10, 20, 35, None]
     assert found.multi_step.sizes[1] == {"n": 20, "B": 2.0, "V": 5.0}
-    assert found.trainer.samples == 400 * 50 * 100
+    assert found.trainer.samples == 150 * 50 * 100 * EPISODES_PER_LANE[found.trainer.estimator]
     few = outline("bcp", ["problem.parameters.n=30", "schemes=[curl]", "trainer.iterations=7", "seeds=1"])
     assert (few.schemes, few.trainer.iterations, few.trainer.samples) == (["curl"], 7, None)
 

@@ -133,28 +133,28 @@ def _show_evaluation(answer: dict[str, Any]) -> None:
         _show_held_out(answer["held_out"], answer["is_rate"], console)
         console.print(f"\nResampled training rows, {answer['episodes']} instances:\n")
     has_optimum, has_hindsight = answer["optimum"] is not None, answer["hindsight"] is not None
-    what = "success rate" if answer["is_rate"] else "value"
-    header = ["policy", what, "collects"]
+    measure = "success rate" if answer["is_rate"] else "value"
+    header = ["policy", measure, "collects"]
     header += ["below optimum"] * has_optimum + ["of hindsight"] * has_hindsight
     rows = []
     for entry in answer["policies"]:
-        row = [entry["policy"], with_margin(entry["value"], entry["interval"]), f"{entry['collected']:.3f}"]
+        row = [entry["policy"], with_margin(entry["value"], entry["interval"])]
+        row.append(f"{entry['collected']:.3f}")
         row += [ends_text(entry["gap_to_optimum"])] if has_optimum else []
         if has_hindsight:
             ratio = entry["competitive_ratio"]
             row.append("" if ratio is None else with_margin(ratio, entry["competitive_ratio_interval"]))
         rows.append(row)
     print_table(console, header, rows)
-    _show_differences(answer["differences"], what, console)
+    _show_differences(answer["differences"], measure, console)
     if has_optimum:
         best = answer["optimum"]
         where = f"{best['lower']:.7f}" if best["method"] == "exact" else f"{best['lower']:.4f} to {best['upper']:.4f}"
         console.print(f"\nThe best any online player can do: {where} ({best['method'].replace('_', ' ')}).")
     if has_hindsight:
         seen = answer["hindsight"]
-        console.print(
-            f"{_seen_text(seen, answer['is_rate'], 'instances')}, 95% interval {ends_text(seen['interval'])}."
-        )
+        told = _seen_text(seen, answer["is_rate"], "instances")
+        console.print(f"{told}, 95% interval {ends_text(seen['interval'])}.")
 
 
 def _seen_text(seen: dict[str, Any], is_rate: bool, where: str) -> str:

@@ -175,9 +175,12 @@ def _show_run(summary: dict[str, Any], folder: str) -> None:
         for one in summary["schemes"]
     ]
     print_table(console, header, rows)
-    optimum = f", the optimum {best:.4f}" if best else ""
+    beside = f", the optimum {best:.4f}" if best else ""
+    # Runs of earlier versions have none.
+    seen = summary.get("hindsight")
+    beside += f", an all-seeing player {with_margin(seen['value'], seen['interval'])}" if seen else ""
     console.print(
-        f"{summary['reference']} earns {summary['reference_value']:.4f}{optimum}. Everything is in {folder}; open "
+        f"{summary['reference']} earns {summary['reference_value']:.4f}{beside}. Everything is in {folder}; open "
         f"{os.path.join(folder, _REPORT)} in a browser.",
         soft_wrap=True,
     )

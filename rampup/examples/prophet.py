@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 import rampup
+from rampup import arguments
 
 
 class Prophet(rampup.Problem):
@@ -13,10 +14,11 @@ class Prophet(rampup.Problem):
     horizon: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     size_parameters = ("n",)
+    usual_learning_rate = 1.0
     rules = {"half_of_the_prophet": lambda problem: Above(half_of_the_prophet(problem))}
 
     def __init__(self, n: int = 20):
-        self.horizon, self.num_actions = n, 2
+        self.horizon, self.num_actions = arguments.integer("n", n, least=1), 2
 
     def draw(self, key):
         return jax.random.uniform(key, (self.horizon,)) * jnp.arange(1.0, self.horizon + 1) / self.horizon
@@ -41,6 +43,7 @@ class Prophet(rampup.Problem):
         return (degree, degree)
 
     def in_hindsight(self, instance):
+        """Exact: whoever sees all prizes takes the best."""
         return instance.max()
 
 
@@ -56,9 +59,7 @@ class Above(eqx.Module):
 
 def half_of_the_prophet(problem):
     """Half of what the prophet expects: with this threshold one gets at least half of it, whatever the prizes are."""
-    worth = jnp.linspace(0.0, 1.0, 1001)
+    worth, highest = jnp.linspace(0.0, 1.0, 1001), jnp.arange(1.0, problem.horizon + 1) / problem.horizon
     # The chance that no prize is above: P(max <= x), of independent uniforms on [0, i/n].
-    below = jnp.prod(
-        jnp.clip(worth[:, None] * problem.horizon / jnp.arange(1.0, problem.horizon + 1)[None, :], 0, 1), axis=1
-    )
+    below = jnp.prod(jnp.minimum(worth[:, None] / highest[None, :], 1.0), axis=1)
     return jnp.trapezoid(1 - below, worth) / 2

@@ -169,7 +169,7 @@ def branches(
         seen, earned = played(coin < 0.5)
         advantage = jnp.where(coin < 0.5, -2 * earned, 2 * earned)
     weight = jnp.where(seen.is_alive & is_real, jnp.repeat(stands_for, own), 0.0)
-    observation = jnp.where(seen.is_alive, seen.observation, 0.0)
+    observation = jnp.where(seen.is_alive, seen.observation, 0.0).astype(theta.dtype)
     return Branches(jax.vmap(problem.variables, in_axes=-1)(observation), seen.action, weight, advantage)
 
 
@@ -189,7 +189,8 @@ def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_
     """The logits by which a lane acts next: before its branch perhaps the sampler's, from there on the learner's."""
     problem, thetas = player.problem, player.thetas
     observation = problem.observe(lane.instance, state)
-    variables = problem.variables(observation)
+    # A problem of the user's own may think in double precision.
+    variables = problem.variables(observation).astype(thetas.dtype)
     logits_of = lambda theta: policies.logits(player.features, theta, variables, problem.shared_variables)
     if player.is_fixed is None:
         return logits_of(thetas[0])

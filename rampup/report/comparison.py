@@ -1,4 +1,4 @@
-"""A picture of policies side by side: how often each succeeds, and how far that is from what is possible."""
+"""A picture of policies side by side: what each achieves, and how far that is from what is possible."""
 
 import io
 from pathlib import Path

@@ -14,7 +14,8 @@ _MOST_POINTS, _LONG_CURVES, _LEAST_POINTS = 600, 24, 60
 # Digits of numbers that are only drawn.
 _DIGITS = 5
 _NOTES = {
-    "value": "How often the policy succeeds.",
+    "success rate": "How often the policy succeeds.",
+    "value": "What the policy earns on average.",
     "ln_kappa": "Smaller is better.",
     "avg_err": "The mean fitting error so far.",
 }
@@ -27,19 +28,24 @@ def points_of(num_schemes: int) -> int:
 
 
 def levels_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The reference and, where it is known, the optimum; one line where they are the same."""
+    """The reference and, where they are known, the optimum and what an all-seeing player earns."""
     best, reference = summary["optimal_value"], summary["reference_value"]
     found = []
     if reference is not None:
         found.append({"kind": "reference", "label": f"reference: {summary['reference']}", "value": reference})
     if best is not None:
         found.append({"kind": "optimum", "label": "optimum", "value": best})
+    # Runs of earlier versions have none.
+    if summary.get("hindsight"):
+        found.append({"kind": "hindsight", "label": "hindsight"} | summary["hindsight"])
     return found
 
 
 def _drawn_levels(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    if len(levels) == 2 and abs(levels[0]["value"] - levels[1]["value"]) < 1e-9:
-        return [levels[1] | {"label": "optimum, also the reference"}]
+    """One line where two are the same."""
+    first, second = ([*levels, {}, {}])[:2]
+    if second.get("kind") == "optimum" and abs(first["value"] - second["value"]) < 1e-9:
+        return [second | {"label": "optimum, also the reference"}, *levels[2:]]
     return list(levels)
 
 
@@ -48,13 +54,15 @@ def drawn(folder: RunFolder, run: dict[str, Any], most: int) -> dict[str, Any]:
     records = folder.rows()
     names = [entry["scheme"] for entry in run["schemes"]]
     charts = []
-    for name, label in figures.LABELS.items():
+    for name, label in figures.labels_of(run["measure"]).items():
         found = figures.curves(records, name)
         charts.append(
             {
                 "name": name,
                 "label": label,
-                "note": _NOTES[name],
+                "note": _NOTES[label if name == "value" else name],
+                # A rate of success is seen against never; of a value nobody knows what is little.
+                "floor": 0 if label == "success rate" else None,
                 "curves": [_short_curve(found[scheme], most) if scheme in found else None for scheme in names],
                 "levels": _drawn_levels(run["levels"]) if name == "value" else [],
             }

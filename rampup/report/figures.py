@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rampup import intervals
+from rampup.report.words import measure_of
 from rampup.runs.files import write_whole
 from rampup.runs.folder import RunFolder
 
@@ -21,6 +22,11 @@ COLOURS = {
     "auto": "#56B4E9",
 }
 LABELS = {"value": "success rate", "ln_kappa": "ln kappa", "avg_err": "avg(err)"}
+
+
+def labels_of(measure: str) -> dict[str, str]:
+    """What the curves are called where a value is called so."""
+    return LABELS | {"value": measure}
 
 
 def colour_of(scheme: str) -> str:
@@ -73,12 +79,13 @@ def smoothed(values: np.ndarray, span: float = 0.05) -> np.ndarray:
 
 
 def draw_training(folder: RunFolder) -> Any:
-    """Success rate, ln kappa and average fitting error against samples, all schemes together."""
+    """Success rate or value, ln kappa and average fitting error against samples, all schemes together."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
     records, summary = folder.rows(), folder.summary or {}
     figure = Figure(figsize=(13, 3.9), layout="constrained")
+    titles = labels_of(measure_of(summary.get("problem", "bcp")))
     for axes, name in zip(figure.subplots(1, 3), LABELS, strict=True):
         drawn = curves(records, name)
         for scheme, curve in drawn.items():
@@ -89,7 +96,7 @@ def draw_training(folder: RunFolder) -> Any:
                 curve["samples"], curve["low"], curve["high"], color=colour_of(scheme), alpha=0.15, linewidth=0
             )
         axes.set_xlabel("samples, those of the warm-up counted")
-        axes.set_title(LABELS[name], loc="left", fontsize=11)
+        axes.set_title(titles[name], loc="left", fontsize=11)
         axes.spines[["top", "right"]].set_visible(False)
         ends = [curve["samples"][-1] for curve in drawn.values()]
         # Where one scheme takes many times the samples of another, the short curve would be a stroke at the edge.
@@ -104,13 +111,16 @@ def draw_training(folder: RunFolder) -> Any:
 
 
 def _draw_levels(axes: Any, summary: dict[str, Any]) -> None:
-    """The reference policy, and the optimum where it is known and another."""
+    """The reference policy, the optimum where it is known and another, and hindsight where that is known."""
     best, reference = summary.get("optimal_value"), summary.get("reference_value")
     if reference is not None:
         axes.axhline(reference, color="#555555", linewidth=1, linestyle=":", label=f"reference: {summary['reference']}")
     if best is not None and abs(best - (reference or 0)) > 1e-9:
         axes.axhline(best, color="black", linewidth=1, label="optimum")
-    axes.set_ylim(bottom=0)
+    if summary.get("hindsight"):
+        axes.axhline(summary["hindsight"]["value"], color="black", linewidth=1, linestyle="--", label="hindsight")
+    if measure_of(summary.get("problem", "bcp")) == "success rate":
+        axes.set_ylim(bottom=0)
 
 
 def draw_portrait(title: str, portrait: dict[str, Any]) -> Any:

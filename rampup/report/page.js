@@ -315,7 +315,7 @@
         .map(({ curve, ...look }) => ({ ...look, x: curve.samples, mean: curve.mean, low: curve.low, high: curve.high }));
       new Chart(parent, view, {
         name: chart.name, title: chart.label, note: chart.note, aria: chart.label + " against samples",
-        series, levels: chart.levels, floor: chart.name === "value" ? 0 : undefined, zooms: true,
+        series, levels: chart.levels, floor: chart.floor ?? undefined, zooms: true,
         height: (width) => place === 0 ? Math.max(260, Math.min(380, width * 0.4)) : 260,
         xLabel: "samples", snap: Math.round, say: (at) => exact(at) + " samples",
       });

@@ -38,6 +38,7 @@ def page_of(folders: Sequence[RunFolder]) -> str:
         .render(
             title=runs[0]["name"] if len(runs) == 1 else f"{len(runs)} runs",
             runs=runs,
+            measure="success rate" if all(run["measure"] == "success rate" for run in runs) else "value",
             data=_json_for_html(data),
             style=style(),
             script=script,
@@ -93,8 +94,10 @@ def _run(folder: RunFolder) -> dict[str, Any]:
         "is_finished": folder.summary is not None,
         "verdict": words.verdict_of(summary, goal),
         "summary": summary,
+        "measure": words.measure_of(summary["problem"]),
         "schemes": summary["schemes"],
         "goal": "goal" if goal is None else goal[0].split()[1],
+        "hindsight": summary.get("hindsight"),
         "levels": drawing.levels_of(summary),
         "kappas": kappas,
         "kappa_verdict": theory_panel.kappa_verdict(kappas),
@@ -111,6 +114,7 @@ def _run(folder: RunFolder) -> dict[str, Any]:
 def _so_far(config: dict[str, Any], records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A summary of a run that is not finished, from its last records."""
     return {
+        "problem": (config.get("problem") or {}).get("name", "bcp"),
         "reference": config.get("reference") or "reference",
         "reference_value": None,
         "optimal_value": None,

@@ -11,6 +11,7 @@ import yaml
 
 from rampup.claims import Claim
 from rampup.report.figures import draw_training, save_figure
+from rampup.report.words import measure_of
 from rampup.runs.files import write_whole
 from rampup.runs.folder import RunFolder
 
@@ -57,14 +58,14 @@ def _section(folder: RunFolder, picture: str) -> list[str]:
     """What there is to say about one run."""
     config, summary = yaml.safe_load(folder.config), folder.summary
     assert summary is not None, "only finished runs have results"
-    name = _text(config["name"])
-    header = ["scheme", "success rate", "95% interval", "ln kappa", "samples", "seeds"]
+    name, measure = _text(config["name"]), measure_of(summary["problem"])
+    header = ["scheme", measure, "95% interval", "ln kappa", "samples", "seeds"]
     return [
         f"## {name}",
         _text(config.get("about") or ""),
         _table(header, [_row(one) for one in summary["schemes"]]),
         _goal(summary),
-        f"![Success rate, ln kappa and fitting error against samples: {name}]({picture})",
+        f"![{measure.capitalize()}, ln kappa and fitting error against samples: {name}]({picture})",
         _origin(folder.provenance or {}, summary["seconds"]),
     ]
 

@@ -7,6 +7,15 @@ from typing import Any
 _PROVENANCE = ("started", "device", "threads", "versions", "git_commit", "platform", "command")
 
 
+# Those whose return is 1 for a success and 0 for a failure.
+_OF_SUCCESS = ("bcp", "okd", "adw")
+
+
+def measure_of(problem: str) -> str:
+    """What a value of a problem is called."""
+    return "success rate" if problem in _OF_SUCCESS else "value"
+
+
 def goal_of(summary: dict[str, Any]) -> tuple[str, float] | None:
     """What a value is measured by: the optimum where it is known, else the reference."""
     if summary["optimal_value"] is not None:
