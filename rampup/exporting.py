@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rampup.evaluation import online_optimum
+from rampup.portable.rampup_policy import PROBLEMS as READABLE
 from rampup.portable.rampup_policy import read
 from rampup.problems import make, units_of
 from rampup.problems.adw import ADW
@@ -59,6 +60,11 @@ def export(
         raise ValueError(f"the run in {str(folder.path)!r} has no such policy: it has {known}.")
     chosen = max(fitting, key=lambda key: fitting[key]["value"])
     document, row = read(folder.path / "policies" / f"{chosen[0]}-{chosen[1]}.json"), fitting[chosen]
+    if document["problem"] not in READABLE:
+        raise ValueError(
+            f"the readers know {', '.join(READABLE)}, not {document['problem']}: play the files in "
+            f"{str(folder.path / 'policies')!r} with `rampup evaluate --problem`."
+        )
     problem = make(document["problem"], **document["parameters"])
     optimum = _optimum(problem, summary, with_optimum)
     measured = {

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = "tutorial.md", "own-data.md"
+PAGES = "tutorial.md", "from-csv.md"
 BLOCK = re.compile(r"```(?:\w+ title=\"(?P<file>[\w.]+)\"|console)\n(?P<text>.*?)```", re.DOTALL)
 
 

@@ -1,5 +1,6 @@
 """Policies that leave the lab: exported files, their readers, and decisions that outlive a crash."""
 
+import hashlib
 import json
 import os
 import random
@@ -130,6 +131,29 @@ def test_the_reader_for_browsers_gives_the_same(tmp_path, name, features, browse
             other["state"]["is_over"],
         )
         assert one["probability"] == pytest.approx(other["probability"], rel=1e-12)
+
+
+def test_the_reader_for_browsers_refuses_what_was_changed(tmp_path, browser):
+    source = Path(rampup_policy.__file__).with_suffix(".js").read_text()
+
+    def said(text):
+        load = "try { RampupPolicy.load(arguments[0]); return ''; } catch (error) { return error.message; }"
+        return browser.execute_script(f"{source} {load}", text)
+
+    exported(tmp_path / "policy.json", "okd", "monomial:2")
+    text = (tmp_path / "policy.json").read_text()
+    document = json.loads(text)
+    assert said(text) == ""
+    # Written otherwise it is still the same.
+    assert said(json.dumps(document, sort_keys=True, indent=4)) == ""
+    theta = [document["theta"][0] + 1e-9, *document["theta"][1:]]
+    for changed in (document | {"theta": theta}, document | {"note": "x"}, document | {"sha256": "0" * 64}):
+        assert "its checksum does not fit" in said(json.dumps(changed))
+    assert "cut short" in said(text[: len(text) // 2])
+    assert "has version 2" in said(json.dumps(document | {"version": 2}))
+    for one in ("", "abc", "ü" * 100, *("x" * size for size in (55, 56, 63, 64, 65, 1000))):
+        found = browser.execute_script(f"{source} return RampupPolicy.sha256(arguments[0]);", one)
+        assert found == hashlib.sha256(one.encode()).hexdigest()
 
 
 def answers_of_both(path, arrivals, browser):

@@ -15,7 +15,11 @@ const RampupPolicy = (() => {
     if (!(Number.isInteger(file.version) && file.version >= 1 && file.version <= VERSION)) {
       throw new Error(`the policy file has version ${file.version}, this reader knows up to ${VERSION}.`);
     }
+    if (file.sha256 !== sha256(canonical(text))) {
+      throw new Error("the policy file was changed after it was written: its checksum does not fit.");
+    }
     if (!file.rules) throw new Error("the policy file was not exported: make one with `rampup export`.");
+    if (!Object.hasOwn(PROBLEMS, file.problem)) throw new Error(`this reader does not know the problem ${file.problem}.`);
     const problem = PROBLEMS[file.problem](file.rules);
     const dot = dotOf(file.features, problem.degrees, file.rules.horizon);
 
@@ -54,6 +58,57 @@ const RampupPolicy = (() => {
       return { decide, get isOver() { return isOver(); } };
     }
     return { probabilities, begin, document: file };
+  }
+
+  // The file in the one spelling that its checksum is of: keys in order, no blanks, numbers and texts as they are written.
+  function canonical(text) {
+    const token = /\s*([{}[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}[\],:"]+)/y;
+    const next = () => token.exec(text)[1];
+    function value(first, isWhole) {
+      if (first !== "{" && first !== "[") return first;
+      const entries = [], end = first === "{" ? "}" : "]";
+      for (let mark = next(); mark !== end; mark = next()) {
+        if (mark === ",") continue;
+        if (first === "[") { entries.push(["", value(mark)]); continue; }
+        next();
+        entries.push([JSON.parse(mark), mark + ":" + value(next())]);
+      }
+      const kept = entries.filter(([key]) => !(isWhole && key === "sha256"));
+      if (first === "{") kept.sort(([one], [other]) => (one < other ? -1 : 1));
+      return first + kept.map(([, entry]) => entry).join(",") + end;
+    }
+    return value(next(), true);
+  }
+
+  // FIPS 180-4. Browsers have one of their own, but not on pages that come from a disk, and not at once.
+  function sha256(text) {
+    const bytes = new TextEncoder().encode(text), primes = [];
+    for (let n = 2; primes.length < 64; n++) if (primes.every((prime) => n % prime)) primes.push(n);
+    const fraction = (number) => ((number - Math.floor(number)) * 2 ** 32) >>> 0;
+    const constants = primes.map((prime) => fraction(Math.cbrt(prime)));
+    const hash = primes.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
+    const padded = new DataView(new ArrayBuffer((((bytes.length + 8) >> 6) + 1) << 6));
+    bytes.forEach((byte, i) => padded.setUint8(i, byte));
+    padded.setUint8(bytes.length, 0x80);
+    padded.setUint32(padded.byteLength - 8, Math.floor(bytes.length / 2 ** 29));
+    padded.setUint32(padded.byteLength - 4, (bytes.length << 3) >>> 0);
+    const turned = (word, count) => (word >>> count) | (word << (32 - count)), words = [];
+    for (let start = 0; start < padded.byteLength; start += 64) {
+      let [a, b, c, d, e, f, g, h] = hash;
+      for (let t = 0; t < 64; t++) {
+        if (t < 16) words[t] = padded.getUint32(start + 4 * t);
+        else {
+          const early = words[t - 15], late = words[t - 2];
+          words[t] = (words[t - 16] + (turned(early, 7) ^ turned(early, 18) ^ (early >>> 3)) + words[t - 7]
+            + (turned(late, 17) ^ turned(late, 19) ^ (late >>> 10))) | 0;
+        }
+        const first = (h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + constants[t] + words[t]) | 0;
+        const second = ((turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+        [a, b, c, d, e, f, g, h] = [(first + second) | 0, a, b, c, (d + first) | 0, e, f, g];
+      }
+      [a, b, c, d, e, f, g, h].forEach((word, i) => { hash[i] = (hash[i] + word) >>> 0; });
+    }
+    return hash.map((word) => word.toString(16).padStart(8, "0")).join("");
   }
 
   function numberOf(value, name, low, high) {
@@ -179,6 +234,6 @@ const RampupPolicy = (() => {
     };
   }
 
-  return { load };
+  return { load, sha256 };
 })();
 if (typeof module !== "undefined") module.exports = RampupPolicy;

@@ -15,7 +15,11 @@ def part_of(kind: type[Problem], parameters: Mapping[str, Any], fraction: float)
     if unknown:
         raise ValueError(f"`size_parameters` of {kind.__name__} names {unknown[0]!r}, which its constructor lacks.")
     given = {name: parameters.get(name, signature[name].default) for name in kind.size_parameters}
-    return {name: _part(kind, name, value, fraction) for name, value in given.items()}
+    parts = {name: _part(kind, name, value, fraction) for name, value in given.items()}
+    # What is given one by one, as the budgets of advertisers are, gets as short as what it is given for.
+    shorter = {given[name]: part for name, part in parts.items() if isinstance(part, int)}
+    lists = {name: value for name, value in parameters.items() if isinstance(value, list) and len(value) in shorter}
+    return parts | {name: value[: shorter[len(value)]] for name, value in lists.items()}
 
 
 def _part(kind: type[Problem], name: str, value: Any, fraction: float) -> Any:
