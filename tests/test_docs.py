@@ -144,8 +144,9 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_commands_of_the_tutorial_print_what_it_says(tmp_path):
-    page = (DOCS / "tutorial.md").read_text()
+@pytest.mark.parametrize("name", [pytest.param("tutorial.md", marks=pytest.mark.long), "from-csv.md"])
+def test_the_commands_of_a_tutorial_print_what_it_says(name, tmp_path):
+    page = (DOCS / name).read_text()
     anew = script("run_tutorial").done(page, tmp_path)
     assert len(re.findall(r"^\$ rampup", page, flags=re.MULTILINE)) >= 8
     assert without_numbers(anew) == without_numbers(page)

@@ -564,6 +564,7 @@ def test_choice_is_learned_nearly_to_the_optimum(payoff, part):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "parameters", "warmup", "rule"),

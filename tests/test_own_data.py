@@ -89,6 +89,70 @@ def test_problems_of_data_keep_the_contract(folder, name):
     rampup.check_problem(made(folder, name), episodes=16)
 
 
+VALUE_FORMS = {"okd_value": ("okd", ["V"]), "adw_value": ("adw", ["V"])}
+
+
+def made_in_value_form(folder, name):
+    kind, left_out = VALUE_FORMS[name]
+    given = {key: value for key, value in OWN[kind].items() if key not in left_out}
+    return rampup.make(name, **given, data=str(folder / f"{kind}.yaml"))
+
+
+@pytest.mark.parametrize("name", VALUE_FORMS)
+def test_value_forms_of_data_earn_what_is_collected_in_the_users_units(folder, name):
+    problem, kind = made_in_value_form(folder, name), VALUE_FORMS[name][0]
+    rampup.check_problem(problem, episodes=16)
+    data = rampup.load_data(folder / f"{kind}.yaml")
+    rule = "greedy"
+    answer = rampup.evaluate_held_out(problem, {rule: rampup.policy_named(problem, rule)}, data, hindsight_sequences=3)
+    collected = []
+    for rows in data.numbers(data.holdout):
+        if kind == "okd":
+            used = value = 0.0
+            for size, worth in rows:
+                if used + size <= OWN["okd"]["B"]:
+                    used, value = used + size, value + worth
+            collected.append(value)
+        else:
+            budgets, revenue = np.full(rows.shape[1], float(OWN["adw"]["budgets"])), 0.0
+            for bids in rows:
+                can_pay = (budgets >= bids) & (bids > 0)
+                if can_pay.any():
+                    winner = int(np.argmax(np.where(can_pay, bids, -np.inf)))
+                    budgets[winner] -= bids[winner]
+                    revenue += bids[winner]
+            collected.append(revenue)
+    (entry,) = answer["policies"]
+    assert entry["collected"] == pytest.approx(np.mean(collected), rel=1e-12)
+    unit = problem.value_unit if kind == "okd" else problem.bid_unit
+    assert entry["value"] * float(problem.scale) * unit == pytest.approx(np.mean(collected), rel=1e-12)
+    assert answer["hindsight"]["value"] >= 0
+
+
+@pytest.mark.parametrize("name", ["okd", "adw"])
+def test_whole_sequences_are_drawn_in_their_own_order(tmp_path, name):
+    path = write_data(tmp_path, name, draw="sequences")
+    problem, data = made(tmp_path, name), rampup.load_data(path)
+    rampup.check_problem(problem, episodes=16)
+    known = {rows.tobytes() for rows in np.ascontiguousarray(data.numbers(data.train))}
+    drawn = jax.vmap(problem.draw)(jax.random.split(jax.random.key(0), 200))
+    found = {np.ascontiguousarray(rows).tobytes() for rows in in_users_units(problem, drawn)}
+    # With 200 draws of 18 sequences one is missed with a chance of 18 (17/18)^200, below 1 in 4000.
+    assert found == known
+    size = "n" if name == "okd" else "m"
+    shorter = made(tmp_path, name, **{size: LENGTH[name] - 2, "V": 1.0})
+    begun = in_users_units(shorter, shorter.draw(jax.random.key(1)))
+    assert any(np.array_equal(begun, rows[: LENGTH[name] - 2]) for rows in data.numbers(data.train))
+    with pytest.raises(ValueError, match=f"`{size}` must be at most {LENGTH[name]}, the length of the sequences drawn"):
+        made(tmp_path, name, **{size: LENGTH[name] + 1})
+
+
+def test_best_choice_draws_no_sequences(tmp_path):
+    write_data(tmp_path, "bcp", draw="sequences")
+    with pytest.raises(ValueError, match="`draw: sequences` is for okd and adw"):
+        made(tmp_path, "bcp")
+
+
 def in_users_units(problem, instance):
     if isinstance(problem, rampup.OKD):
         return np.stack([instance.sizes * problem.size_unit, instance.values * problem.value_unit], axis=-1)
@@ -412,6 +476,7 @@ WARMUPS = {"bcp": {"n": 4}, "okd": {"n": 4, "B": 24, "V": 88}, "adw": {"n": 2, "
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", OWN)
 def test_from_a_table_to_decisions_by_the_commands(tmp_path, called, name):
     path = write_data(tmp_path, name)

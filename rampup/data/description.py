@@ -51,6 +51,8 @@ class Description(BaseModel):
     """Arrivals in a sequence; None where all have the same number."""
     smoothing: Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)] | None = None
     """How many sequences of the classical problem are added to the counts of records; None for one."""
+    draw: Literal["rows", "sequences"] = "rows"
+    """What an instance is made of in training: rows, each drawn by itself, or a whole sequence in its own order."""
     drop_bad_rows: StrictBool = False
     separator: Annotated[StrictStr, Field(min_length=1, max_length=1)] = ","
     """Between the fields of a CSV file."""
@@ -66,6 +68,8 @@ class Description(BaseModel):
             raise ValueError(f"{self.problem} needs {wanted}, and no other column of numbers")
         if self.smoothing is not None and self.problem != "bcp":
             raise ValueError(f"`smoothing` is for bcp, not for {self.problem}")
+        if self.draw == "sequences" and self.problem == "bcp":
+            raise ValueError("`draw: sequences` is for okd and adw: best choice is learned on its series")
         if self.length is None and self.columns.sequence is None:
             raise ValueError("give `columns.sequence`, or the number of arrivals in a sequence as `length`")
         return self

@@ -74,13 +74,14 @@ def dearest_and_most(bids: tuple[Distribution, ...], budgets: np.ndarray, num_sl
 Auction = tuple[Bids, Float[Array, " advertiser"] | None, TrainingRows | None]
 
 
-def as_auction(bids: Any, budgets: Any, data: Any, n: int) -> Auction:
+def as_auction(bids: Any, budgets: Any, data: Any, n: int, num_slots: int) -> Auction:
     """Where bids come from, and the budgets; from rows of data both in one unit, which fewer advertisers have too."""
     other_budgets = as_budgets(budgets, n)
     if data is None:
         return as_bids(bids, n), other_budgets, None
     refuse_both({"bids": bids})
     rows = as_rows(data, "adw")
+    rows.refuse_more_than("m", num_slots)
     if n > len(rows.units):
         raise ValueError(f"`n` must be at most {len(rows.units)}, the number of bid columns, got {n}.")
     full = np.ones(n) if other_budgets is None else np.asarray(other_budgets)
@@ -132,7 +133,7 @@ class ADW(Problem):
         self.horizon = arguments.integer("m", m, least=1, most=MOST_ARRIVALS)
         self.num_actions = arguments.integer("n", n, least=1, most=MOST_ARRIVALS) + 1
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        self.bid_distributions, self.other_budgets, self.rows = as_auction(bids, budgets, data, n)
+        self.bid_distributions, self.other_budgets, self.rows = as_auction(bids, budgets, data, n, self.horizon)
         self.target = self.target / self.bid_unit
         self._refuse_an_infeasible_target()
 

@@ -41,7 +41,7 @@ class ADWValue(Problem):
     def __init__(self, n: int, m: int, bids: Any = "uniform", budgets: Any = 1.0, data: Any = None):
         self.horizon = arguments.integer("m", m, least=1, most=MOST_ARRIVALS)
         self.num_actions = arguments.integer("n", n, least=1, most=MOST_ARRIVALS) + 1
-        self.bid_distributions, self.other_budgets, self.rows = as_auction(bids, budgets, data, n)
+        self.bid_distributions, self.other_budgets, self.rows = as_auction(bids, budgets, data, n, self.horizon)
         _, most = dearest_and_most(self.distributions(), self.budgets(), self.horizon)
         if most == 0:
             raise ValueError(f"`bids` must not all be 0, got {bids!r:.80}.")

@@ -40,12 +40,13 @@ def most_items(num_items: int, budget: float, smallest: float) -> int:
 Items = tuple[Distribution, Distribution, TrainingRows | None]
 
 
-def as_items(sizes: Any, values: Any, data: Any) -> Items:
+def as_items(sizes: Any, values: Any, data: Any, num_items: int) -> Items:
     """Where items come from: independent sizes and values, or rows of data, in units in which none is above 1."""
     if data is None:
         return as_distribution("sizes", sizes), as_distribution("values", values), None
     refuse_both({"sizes": sizes, "values": values})
     rows = as_rows(data, "okd")
+    rows.refuse_more_than("n", num_items)
     rows = rows.in_units([unit_for(largest) for largest in rows.largest()])
     size_distribution, value_distribution = map(Empirical, np.asarray(rows.table).T)
     return size_distribution, value_distribution, rows
@@ -96,7 +97,7 @@ class OKD(Problem):
         self.num_actions = 2
         self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
         self.target = jnp.asarray(arguments.positive("V", V), dtype=float)
-        self.size_distribution, self.value_distribution, self.rows = as_items(sizes, values, data)
+        self.size_distribution, self.value_distribution, self.rows = as_items(sizes, values, data, self.horizon)
         self.budget, self.target = self.budget / self.size_unit, self.target / self.value_unit
         self._refuse_an_infeasible_target()
 

@@ -39,7 +39,7 @@ class OKDValue(Problem):
         self.horizon = arguments.integer("n", n, least=1, most=MOST_ARRIVALS)
         self.num_actions = 2
         self.budget = jnp.asarray(arguments.at_least_zero("B", B), dtype=float)
-        self.size_distribution, self.value_distribution, self.rows = as_items(sizes, values, data)
+        self.size_distribution, self.value_distribution, self.rows = as_items(sizes, values, data, self.horizon)
         self.budget = self.budget / self.size_unit
         smallest, dearest = self.size_distribution.support()[0], self.value_distribution.support()[1]
         most = most_items(self.horizon, float(self.budget), smallest) * dearest

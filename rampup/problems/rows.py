@@ -1,4 +1,4 @@
-"""Training rows of the user's own table, in units in which none is above 1, to draw arrivals from."""
+"""Training rows of the user's own table, in units in which none is above 1, to draw instances from."""
 
 import math
 from collections.abc import Sequence
@@ -24,17 +24,27 @@ class TrainingRows(eqx.Module):
     """What 1 is in each column, in the user's units: powers of two, so that no number is rounded."""
     highest: tuple[float, ...] = eqx.field(static=True)
     """The largest number of each column in training and holdout, in units."""
+    length: int | None = eqx.field(static=True, default=None)
+    """Where whole sequences are drawn, how many rows each has; they stand one after the other."""
 
     def draw(self, key: Key, count: int) -> Float[Array, "arrival column"]:
-        """Draw independent rows."""
-        return self.table[jax.random.randint(key, (count,), 0, len(self.table), jnp.int32)]
+        """Draw independent rows, or the beginning of a sequence as it came."""
+        if self.length is None:
+            return self.table[jax.random.randint(key, (count,), 0, len(self.table), jnp.int32)]
+        first = self.length * jax.random.randint(key, (), 0, len(self.table) // self.length, jnp.int32)
+        return self.table[first + jnp.arange(count, dtype=jnp.int32)]
+
+    def refuse_more_than(self, name: str, count: int) -> None:
+        """Refuse a problem that is longer than the sequences it is made of."""
+        if self.length is not None and count > self.length:
+            raise ValueError(f"`{name}` must be at most {self.length}, the length of the sequences drawn, got {count}.")
 
     def in_units(self, units: Sequence[float], num_columns: int | None = None) -> "TrainingRows":
         """The first columns in other units."""
         ratios = [old / new for old, new in zip(self.units, units, strict=True)][:num_columns]
         table = np.asarray(self.table)[:, :num_columns] * np.array(ratios)
         highest = tuple(high * ratio for high, ratio in zip(self.highest, ratios, strict=False))
-        return TrainingRows(jnp.asarray(table, dtype=float), tuple(units)[:num_columns], highest)
+        return TrainingRows(jnp.asarray(table, dtype=float), tuple(units)[:num_columns], highest, self.length)
 
     def largest(self) -> np.ndarray:
         """The largest training number of each column, in the user's units."""
@@ -49,7 +59,8 @@ def as_rows(data: Any, problem: str) -> TrainingRows:
     table = dataset.numbers(dataset.train).reshape(-1, len(dataset.names))
     every = [table, dataset.numbers(dataset.holdout).reshape(-1, len(dataset.names))]
     highest = tuple(float(one) for one in np.concatenate(every).max(axis=0))
-    return TrainingRows(jnp.asarray(table, dtype=float), (1.0,) * table.shape[1], highest)
+    length = dataset.length if dataset.description.draw == "sequences" else None
+    return TrainingRows(jnp.asarray(table, dtype=float), (1.0,) * table.shape[1], highest, length)
 
 
 def dataset_for(data: Any, problem: str) -> Dataset:
