@@ -530,7 +530,7 @@ def test_mistakes_on_the_command_line_are_one_line(tmp_path, called, folder):
     cases = [
         (("data", tmp_path / "bad.yaml"), f"{tmp_path / 'bad.csv'}, line 3: `weight` must be a number, got 'x'."),
         (("data", tmp_path / "none.yaml"), "cannot read the data description"),
-        (("evaluate", "okd", "--data", path, "--policy", "greedy"), "give a problem or `--data`, not both"),
+        (("evaluate", "bcp", "--data", path, "--policy", "naive"), "describes data for okd, not for bcp"),
         (("evaluate", "--data", path, "--policy", "greedy"), "needs the parameter `B`"),
         (("evaluate", "okd", "--plays", 3, "--policy", "greedy"), "`--plays` is for `--data`"),
         (("evaluate", "--data", path), "give at least one `--policy`"),

@@ -87,11 +87,13 @@ def evaluate(
     with work_bar() as tell:
         dataset = None
         if data is not None:
-            if problem is not None or own is not None or "data" in given:
-                raise ValueError("give a problem or `--data`, not both: the description says which problem it is for.")
+            if "data" in given:
+                raise ValueError("give the data once: by `--data` or by `--set data=...`.")
             tell(f"reading {data}", 0, 0)
             dataset = load_data(data)
-            problem, given = dataset.description.problem, default_parameters(dataset) | given | {"data": data}
+            # Its value form may be given.
+            problem = dataset.description.problem if problem is None and own is None else problem
+            given = default_parameters(dataset) | given | {"data": data}
         one = make_checked(only_one(problem, own), given)
         chosen = {}
         for name in policies:

@@ -5,7 +5,7 @@ import re
 import sys
 import traceback
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,14 +21,20 @@ def is_file_and_class(name: str) -> bool:
     return re.fullmatch(r".*\.py:[^:/]*", name, flags=re.DOTALL) is not None
 
 
+@cache
+def _entries() -> dict[str, EntryPoint]:
+    """What installed packages announce; looking through all of them takes a while."""
+    return {one.name: one for one in entry_points(group=GROUP)}
+
+
 def announced_names() -> list[str]:
     """The problems that installed packages announce."""
-    return sorted({one.name for one in entry_points(group=GROUP)})
+    return sorted(_entries())
 
 
 def announced(name: str) -> type[Problem]:
     """The problem that a package announces by a name."""
-    (entry,) = list(entry_points(group=GROUP, name=name))[:1]
+    entry = _entries()[name]
     try:
         found = entry.load()
     except Exception as error:
