@@ -70,7 +70,8 @@ def test_a_bounded_run_with_a_warm_up_is_the_run_that_train_makes(name):
     "name",
     [
         *("direct", "naive_samp", "direct_reg"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("curl", "fix_samp_curl", "curl_reg")),
+        pytest.param("curl", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in ("fix_samp_curl", "curl_reg")),
     ],
 )
 @pytest.mark.parametrize(("learning_rate", "radius"), [(0.2, 10.0), (0.05, 0.5), (1.0, 0.1)])

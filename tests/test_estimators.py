@@ -36,7 +36,7 @@ SETTINGS = list(itertools.product([0.0, 0.1], [False, True]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["algorithm4", "paired"])
-@pytest.mark.parametrize("num_actions", [2, 5])
+@pytest.mark.parametrize("num_actions", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_estimates_are_unbiased_on_finite_lmdps(num_actions, estimator):
     problem, features, theta, sampler_theta, _ = random_finite_problem(num_actions, num_actions)
 
@@ -147,9 +147,9 @@ SLOW = pytest.mark.slow
         (1, "algorithm4"),
         (3, "paired"),
         pytest.param(1, "paired", marks=SLOW),
-        pytest.param(3, "algorithm4", marks=SLOW),
-        pytest.param(5, "algorithm4", marks=SLOW),
-        pytest.param(5, "paired", marks=SLOW),
+        pytest.param(3, "algorithm4", marks=[SLOW, pytest.mark.long]),
+        pytest.param(5, "algorithm4", marks=[SLOW, pytest.mark.long]),
+        pytest.param(5, "paired", marks=[SLOW, pytest.mark.long]),
     ],
 )
 def test_estimates_from_few_branches_are_unbiased_on_bcp(num_branches, estimator):
@@ -177,7 +177,7 @@ FEW_BRANCHES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_fixed", [False, True])
+@pytest.mark.parametrize("is_fixed", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("name", FEW_BRANCHES)
 def test_few_branches_estimate_what_all_of_them_do(name, is_fixed):
     problem, num_branches = FEW_BRANCHES[name]
@@ -306,7 +306,7 @@ PLAIN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", ["bcp", "okd", "adw", pytest.param("adw two", marks=pytest.mark.long)])
 def test_updates_have_the_distribution_of_a_plain_transcription(name):
     problem, spec, make_plain = PLAIN[name]
     features = rampup.as_features(spec, problem)

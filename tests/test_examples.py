@@ -163,7 +163,13 @@ LEARNING = {Prophet: 60, LoadBalancing: 40, SetCover: 40, BinPacking: 60}
 
 
 @pytest.mark.slow
-@every
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in (Prophet, LoadBalancing) else pytest.mark.long, id=kind.__name__)
+        for kind in KINDS
+    ],
+)
 def test_a_learned_policy_beats_the_rule(kind):
     problem = kind()
     features = as_features(kind.usual_features, problem)

@@ -632,7 +632,8 @@ QUICK = ("bcp", "okd", "adw of few advertisers", "adw of many advertisers", "fin
 
 @pytest.mark.parametrize("kind", ["log-linear", "rule"])
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PLAYED]
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in PLAYED],
 )
 def test_episodes_in_step_are_the_episodes_of_vmap(name, kind):
     assert_plays_as_vmap(name, kind, streams.STREAM)

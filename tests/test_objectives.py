@@ -554,7 +554,7 @@ EPISODES = 20_000
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("payoff", "part"), [("best", 0.95), ("value", 0.9)])
+@pytest.mark.parametrize(("payoff", "part"), [("best", 0.95), pytest.param("value", 0.9, marks=pytest.mark.long)])
 def test_choice_is_learned_nearly_to_the_optimum(payoff, part):
     problem, earned = learned("choice", {"n": 20, "k": 2, "payoff": payoff}, {"n": 8}, 300)
     margin = ERRORS * earned["learned"].std() / math.sqrt(EPISODES)

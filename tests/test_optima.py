@@ -116,9 +116,9 @@ def played(problem, policy, episodes, seed=0):
         ),
         pytest.param(
             {"n": 15, "B": 2, "V": 4, "sizes": "random_histogram", "values": {"kind": "random_histogram", "seed": 5}},
-            marks=pytest.mark.slow,
+            marks=[pytest.mark.slow, pytest.mark.long],
         ),
-        pytest.param({"n": 5, "B": 1.5, "V": 1.9, "values": "special"}, marks=pytest.mark.slow),
+        pytest.param({"n": 5, "B": 1.5, "V": 1.9, "values": "special"}, marks=[pytest.mark.slow, pytest.mark.long]),
         pytest.param(
             {"n": 8, "B": 1, "V": 1.2, "sizes": {"kind": "empirical", "sample": [0.1234567, 0.31, 0.7]}},
             marks=pytest.mark.slow,
