@@ -251,6 +251,8 @@ def test_the_contract_of_advise(tmp_path):
     assert {one["ln_kappa"] for one in found["candidates"][1:]} == {"inf"}
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_advice_about_an_experiment_takes_everything_from_it(tmp_path):
     experiment = {
         "name": "mine",

@@ -226,7 +226,10 @@ def test_every_step_of_a_part_is_as_likely(horizon, count):
     assert (np.abs(visits - num_keys * probs) <= DEVIATIONS * error).all()
 
 
-@pytest.mark.parametrize(("name", "is_paired"), [("bcp", True), ("okd", False), ("adw", False)])
+@pytest.mark.parametrize(
+    ("name", "is_paired"),
+    [("bcp", True), pytest.param("okd", False, marks=[pytest.mark.slow, pytest.mark.long]), ("adw", False)],
+)
 def test_as_many_branches_as_steps_are_all_of_them(name, is_paired):
     problem = PLAIN[name][0]
     features = rampup.as_features("monomial:2", problem)

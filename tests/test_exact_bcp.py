@@ -29,7 +29,14 @@ def random_series(rng, n):
 
 
 @pytest.mark.parametrize(
-    ("n", "features"), [(1, "one_hot"), (2, "monomial:3"), (5, "legendre:2"), (8, "monomial:2"), (8, "one_hot")]
+    ("n", "features"),
+    [
+        (1, "one_hot"),
+        pytest.param(2, "monomial:3", marks=[pytest.mark.slow, pytest.mark.long]),
+        (5, "legendre:2"),
+        pytest.param(8, "monomial:2", marks=[pytest.mark.slow, pytest.mark.long]),
+        (8, "one_hot"),
+    ],
 )
 def test_everything_agrees_with_the_enumeration_of_all_instances(n, features):
     rng = np.random.default_rng(n)

@@ -173,13 +173,13 @@ def rules_for(problem):
     ("parameters", "num_instances"),
     [
         (SMALL_KNAPSACK, 400),
-        (KNAPSACK_OF_ATOMS, 400),
+        pytest.param(KNAPSACK_OF_ATOMS, 400, marks=[pytest.mark.slow, pytest.mark.long]),
         (KNAPSACK, 400),
         (SMALL_ADWORDS, 300),
-        (ADWORDS_OF_ATOMS, 300),
-        (SPREAD_ADWORDS, 300),
+        pytest.param(ADWORDS_OF_ATOMS, 300, marks=[pytest.mark.slow, pytest.mark.long]),
+        pytest.param(SPREAD_ADWORDS, 300, marks=[pytest.mark.slow, pytest.mark.long]),
         (ADWORDS, 100),
-        (LONG_ADWORDS, 100),
+        pytest.param(LONG_ADWORDS, 100, marks=[pytest.mark.slow, pytest.mark.long]),
     ],
 )
 def test_nobody_succeeds_online_where_hindsight_fails(parameters, num_instances):

@@ -30,11 +30,11 @@ SERIES = {
 # How many arrivals the sampler lets pass; None is the naive sampler.
 CASES = [
     ("classical", None),
-    ("classical", 20),
+    pytest.param("classical", 20, marks=[pytest.mark.slow, pytest.mark.long]),
     ("classical", 37),
     ("random", None),
-    ("0.9", None),
-    ("0.9", 20),
+    pytest.param("0.9", None, marks=[pytest.mark.slow, pytest.mark.long]),
+    pytest.param("0.9", 20, marks=[pytest.mark.slow, pytest.mark.long]),
     ("0.999", 3),
 ]
 

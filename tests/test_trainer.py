@@ -150,6 +150,7 @@ def test_a_fixed_sampler_is_the_policy_of_the_warm_up():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_any_policy_can_be_the_sampler():
     rule = Threshold(15, jnp.asarray(5))
     stages = checked_stages([rampup.Stage(LARGE, 10, sampler=rule)])
@@ -169,6 +170,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_does_not_depend_on_the_rest_of_its_batch():
     # Well-conditioned features and enough lanes: round-off stays round-off until an action is sampled differently.
     features = rampup.as_features("legendre:2", LARGE)
@@ -195,6 +197,7 @@ def test_finite_lmdps_train_like_any_other_problem():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_hyper_parameters_are_a_batch_axis_too():
     stages = rampup.scheme("direct", LARGE, iterations=5)
     rates = 0.05, 0.4
