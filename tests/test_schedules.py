@@ -15,6 +15,7 @@ from rampup.learn.trainer import samples_of_update
 from rampup.outlines import outline
 from rampup.plans import plan
 from rampup.recipes import with_auto
+from rampup.report.page import page_of
 
 DOCUMENT = TINY | {
     "problem": {"name": "bcp", "parameters": {"n": 20}},
@@ -107,6 +108,8 @@ def test_what_auto_chose_is_kept_with_the_run(tmp_path, monkeypatch):
     # Going on needs no second prediction.
     monkeypatch.setattr(recipes, "_chosen", lambda key: pytest.fail("predicted again"))
     assert conduct(folder) is not None
+    part = f"{kept.auto.part:.1%}"
+    assert f"auto warms up on n = {kept.auto.warmup['n']} with {part} of its samples." in page_of([folder])
 
 
 REFUSALS = [

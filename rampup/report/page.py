@@ -93,6 +93,7 @@ def _run(folder: RunFolder) -> dict[str, Any]:
         "about": str(config.get("about") or ""),
         "is_finished": folder.summary is not None,
         "verdict": words.verdict_of(summary, goal),
+        "auto": words.auto_told(config.get("auto")),
         "summary": summary,
         "measure": words.measure_of(summary["problem"]),
         "schemes": summary["schemes"],

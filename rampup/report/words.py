@@ -43,6 +43,16 @@ def verdict_of(summary: dict[str, Any], goal: tuple[str, float] | None) -> str:
     return said + _overlap(order)
 
 
+def auto_told(chosen: dict[str, Any] | None) -> str:
+    """What the scheme `auto` does, and why; nothing where there is none."""
+    if not chosen:
+        return ""
+    if chosen["warmup"] is None:
+        return f"auto learns from scratch. {chosen['why']}"
+    size = ", ".join(f"{name} = {setting(value)}" for name, value in chosen["warmup"].items())
+    return f"auto warms up on {size} with {percent(chosen['part'])} of its samples. {chosen['why']}"
+
+
 def _attainment(entry: dict[str, Any], goal: tuple[str, float] | None, is_first: bool = True) -> str:
     """How far a scheme came; what the percentages are of is said once."""
     if goal and goal[1] > 0:
