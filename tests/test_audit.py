@@ -145,6 +145,8 @@ def test_a_sampled_problem_is_measured_only():
     assert audit(plan(config.checked(TINY | changes, "okd")), []) == nothing
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_kappa_against_the_best_policy_learned_is_of_who_rolled_in_first():
     chosen = plan(config.checked(KNAPSACK, "knapsack"))
     rng = np.random.default_rng(0)

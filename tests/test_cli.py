@@ -77,6 +77,7 @@ def test_problems_are_listed_with_their_parameters():
         "V": None,
         "sizes": "uniform",
         "values": "uniform",
+        "data": None,
     }
     assert set(found["distributions"]) >= {"uniform", "histogram", "special", "bernoulli", "empirical"}
 
@@ -173,6 +174,8 @@ def test_train_on_the_knapsack_reports_an_interval():
     assert done.stderr == ""
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_what_samples_cannot_tell_is_null_in_json():
     (found,) = answer(*TRAIN_KNAPSACK)["runs"]
     assert found["excess_risk"] is None

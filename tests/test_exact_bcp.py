@@ -174,6 +174,8 @@ def test_a_million_arrivals_take_linear_memory():
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_exact_npg_with_a_curriculum_beats_exact_npg_without():
     small, large = rampup.make("bcp", n=10), rampup.make("bcp", n=100)
     features = rampup.as_features("monomial:10", large)

@@ -133,6 +133,8 @@ def test_the_grid_policy_earns_its_lower_bound_and_nobody_the_upper(parameters):
     assert policy.lower - 4 * error <= rate <= policy.upper + 4 * error
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_bounds_of_finer_grids_lie_inside_those_of_coarser_ones():
     problem = rampup.make("okd", n=10, B=1, V=2)
     seen = []
@@ -182,6 +184,8 @@ def test_one_advertiser_with_uniform_bids_is_a_game_of_windows(parameters, truth
     assert found.upper - found.lower <= 0.005
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_uniform_bids_are_the_limit_of_finer_and_finer_lattices():
     found = adw.optimum(rampup.make("adw", n=2, m=3, V=1.2))
     errors = []

@@ -318,6 +318,8 @@ def scaled_copy(place, name, factor):
     return other
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["okd", "adw"])
 def test_the_units_of_the_user_do_not_matter(folder, name):
     sized = {"okd": ("B", "V"), "adw": ("V", "budgets")}[name]

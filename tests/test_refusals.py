@@ -29,7 +29,7 @@ REFUSED = [
     ("bcp", {"n": 3, "series": "random"}, "the random series needs a seed, as in 'random:7'"),
     ("bcp", {"n": 3, "series": "classical:7"}, "the classical series takes no seed"),
     ("bcp", {"series": "missing.json"}, "cannot read the series file 'missing.json'"),
-    ("bcp", {"n": 3, "B": 1}, "unknown parameter of problem 'bcp' 'B': known are n, series."),
+    ("bcp", {"n": 3, "B": 1}, "unknown parameter of problem 'bcp' 'B': known are n, series, data."),
     ("okd", {"n": 3, "B": -1, "V": 1}, "`B` must be a number of at least 0, got -1."),
     ("okd", {"n": 3, "B": NAN, "V": 1}, "`B` must be a number of at least 0, got nan."),
     ("okd", {"n": 3, "B": 1, "V": 0}, "`V` must be a positive number, got 0."),

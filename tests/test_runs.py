@@ -129,7 +129,16 @@ def test_a_run_folder_holds_everything(finished):
     assert config.load(str(path / "config.yaml")) == tiny()
     provenance = json.loads((path / "provenance.json").read_text())
     assert provenance["versions"]["jax"]
-    assert set(provenance) == {"started", "versions", "platform", "device", "threads", "git_commit", "command"}
+    assert set(provenance) == {
+        "started",
+        "versions",
+        "platform",
+        "device",
+        "threads",
+        "inputs",
+        "git_commit",
+        "command",
+    }
     expected = {f"{scheme}-{seed}.json" for scheme in TINY["schemes"] for seed in (0, 1)}
     assert set(policies(path)) == expected
     read_policy(path / "policies" / "curl-1.json", make("bcp", n=8))

@@ -56,6 +56,7 @@ def test_with_a_budget_every_scheme_is_planned_for_the_same_samples():
     assert [stage.iterations for stage in given.stages] == [40, 90]
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_budget_wherever_it_was_promoted(tmp_path):
     folder = begin(experiment(), tmp_path / "run")
     summary = conduct(folder)
@@ -138,6 +139,8 @@ def test_the_outline_of_a_problem_compares_all_ways_to_learn_it_at_equal_cost():
     assert (few.schemes, few.trainer.iterations, few.trainer.samples) == (["curl"], 7, None)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_run_takes_a_problem_in_place_of_an_experiment(called, tmp_path):
     small = ["--set", "problem.parameters.n=12", "--set", "trainer.samples=5000", "--set", "trainer.num_lanes=5"]
     small += ["--seeds", "1", "--out", str(tmp_path / "run"), "--json"]

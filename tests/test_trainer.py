@@ -49,6 +49,8 @@ def test_the_eight_schemes_are_those_of_the_table():
                 assert (stages[0].problem, stages[0].iterations) == (SMALL, 3)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_compiled_ahead_is_all_that_is_run(monkeypatch):
     # As on a GPU: the runs of a group in one program.
     monkeypatch.setattr(trainer, "_batches", lambda group: [group])
