@@ -123,6 +123,7 @@ FIVE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

@@ -81,6 +81,8 @@ def test_after_a_warm_up_the_prediction_is_for_the_optimal_policy_of_the_small_p
     assert found["curl"]["ln_kappa"] == pytest.approx(float(kappa.ln), rel=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", TINY["schemes"])
 def test_theorem_1_from_records_is_theorem_1_from_a_second_run(finished, scheme):
     chosen = plan(config.checked(TINY, "tiny"))

@@ -25,6 +25,7 @@ from rampup.problems import make
 
 SMALL = TINY | {
     "problem": {"name": "bcp", "parameters": {"n": 20}},
+    "warmup": {"parameters": {"n": 5}},
     "features": "monomial:4",
     "seeds": 1,
     "trainer": TINY["trainer"] | {"iterations": 600, "warmup_iterations": 300, "num_lanes": 30, "record_every": 20},

@@ -33,7 +33,7 @@ def random_series(rng, n):
     [
         (1, "one_hot"),
         pytest.param(2, "monomial:3", marks=[pytest.mark.slow, pytest.mark.long]),
-        (5, "legendre:2"),
+        pytest.param(5, "legendre:2", marks=[pytest.mark.slow, pytest.mark.long]),
         pytest.param(8, "monomial:2", marks=[pytest.mark.slow, pytest.mark.long]),
         (8, "one_hot"),
     ],

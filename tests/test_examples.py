@@ -122,6 +122,7 @@ def test_an_element_that_is_covered_costs_nothing():
     assert float(later.paid) == float(instance.costs[bought])
 
 
+@pytest.mark.slow
 @every
 def test_nobody_earns_more_than_hindsight_and_returns_are_parts_of_one(kind):
     problem, count = kind(), 200

@@ -222,6 +222,7 @@ def test_mean_excess_is_that_of_fine_sums(values):
     np.testing.assert_allclose(found, sums, atol=4 * 3 / num_cells)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_optimal_policy_earns_the_optimum_and_no_rule_more(name):

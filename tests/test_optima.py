@@ -157,6 +157,8 @@ def between_points(table, grid, points):
     return np.asarray(jax.vmap(at)(jnp.asarray(points)))
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_favourable", [True, False])
 def test_interpolation_errs_to_its_side_between_the_points_of_the_grid(is_favourable):
     problem = rampup.make("okd", n=6, B=1.5, V=2)

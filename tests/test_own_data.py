@@ -98,6 +98,7 @@ def made_in_value_form(folder, name):
     return rampup.make(name, **given, data=str(folder / f"{kind}.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALUE_FORMS)
 def test_value_forms_of_data_earn_what_is_collected_in_the_users_units(folder, name):
     problem, kind = made_in_value_form(folder, name), VALUE_FORMS[name][0]

@@ -56,6 +56,7 @@ def test_with_a_budget_every_scheme_is_planned_for_the_same_samples():
     assert [stage.iterations for stage in given.stages] == [40, 90]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_ends_with_its_budget_wherever_it_was_promoted(tmp_path):
     folder = begin(experiment(), tmp_path / "run")

@@ -414,6 +414,7 @@ def test_gaps_and_runs_are_as_long_as_by_chance(numbers, axis):
     assert_likely(p_values)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_billion_numbers_of_a_sampler_look_like_chance():
     num_calls, num_batches, num_lanes, count = 2**6, 2**9, 2**9, 2**7

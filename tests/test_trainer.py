@@ -106,6 +106,7 @@ def compiled_names():
         logger.removeHandler(handler)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_all_eight_schemes_and_two_seeds_train_in_one_batch():
     reports = []
