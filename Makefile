@@ -17,12 +17,12 @@ test-slow: $(READY)
 	$(VENV)/bin/python -m pytest -n 2 -m "slow and not long" $(TESTS)
 
 test-long: $(READY)
-	$(VENV)/bin/python -m pytest -n 2 -m long $(TESTS)
+	$(VENV)/bin/python -m pytest -n 2 -m "long and not ray" $(TESTS)
 
 # On a cluster of separate processes on this machine; installs Ray first.
 test-ray: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
-	$(VENV)/bin/python -m pytest -m ray tests/test_sweeps.py
+	$(VENV)/bin/python -m pytest -m "ray and not long" tests/test_sweeps.py
 
 check: $(READY)
 	$(VENV)/bin/ruff check .

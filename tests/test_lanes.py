@@ -234,6 +234,8 @@ ALONG = {
 CUBES = [(2, 3, 2), (2, 4, 6), (3, 5, 7)]
 
 
+@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["whole", "parts"])
 @pytest.mark.parametrize("shape", CUBES, ids=str)
 def test_operations_along_axes(shape, form):

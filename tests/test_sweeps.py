@@ -390,6 +390,7 @@ def test_a_cluster_whose_token_we_have_not_is_one_sentence(cluster, many):
     assert not (many / "nowhere").exists()
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.timeout(300)
 def test_a_cluster_of_this_machine_for_one_sweep_leaves_nothing_in_the_home(tmp_path):
