@@ -426,7 +426,7 @@ def planned_or_refused(make):
     return refused is None
 
 
-MANY = settings(max_examples=500, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=2000, suppress_health_check=list(HealthCheck))
 
 
 @MANY

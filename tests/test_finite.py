@@ -93,7 +93,7 @@ def gradients(case):
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_policy_gradient_theorem_agrees_with_autodiff(case):
     by_theorem, by_autodiff, at = gradients(case)
     scale = 1 + np.abs(by_autodiff).max()
@@ -103,7 +103,7 @@ def test_policy_gradient_theorem_agrees_with_autodiff(case):
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_natural_gradient_is_the_pseudo_inverse_times_the_gradient(case):
     _, gradient, at = gradients(case)
     fisher, gradient = np.asarray(at.sampler.fisher), np.asarray(gradient)
@@ -123,7 +123,7 @@ def test_natural_gradient_is_the_pseudo_inverse_times_the_gradient(case):
 
 
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_pseudo_inverse_lemma(num_rows, num_columns, seed):
     rng = np.random.default_rng(seed)
     rank = rng.integers(1, min(num_rows, num_columns) + 1)
@@ -149,7 +149,7 @@ def differences(case):
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_performance_difference_lemma(case):
     has_zero = np.isinf(np.asarray(case.target)).any()
     for index, (by_lemma, by_values) in enumerate(differences(case)):
@@ -210,7 +210,7 @@ def rollout(case):
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_lyapunov_drift_and_theorem_1(case):
     live = np.asarray(case.lmdp.is_live)
     feature_norm = np.linalg.norm(np.asarray(case.features)[live], axis=-1).max()
@@ -254,7 +254,7 @@ def sums_of(case):
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=200)
 def test_loss_and_fitting_error_are_the_sums_of_their_definitions(case):
     score, advantage, (_, measure), by_moments, error_by_moments = jax.device_get(sums_of(case))
     rest = advantage - (score @ np.asarray(case.noise[0]))[None, None]
@@ -266,7 +266,7 @@ relative_condition = jax.jit(finite.relative_condition)
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=200)
 def test_kappa_agrees_with_a_generalised_eigenvalue_solver(case):
     score, _, measures, _, _ = jax.device_get(sums_of(case))
     wanted, sampled = (np.einsum("tmsa,saf,sag->fg", measure, score, score) for measure in measures)
