@@ -90,16 +90,15 @@ def eliminated(matrix: Float[Array, "feat feat"], size: int) -> Float[Array, "fe
     Below the diagonal, where A becomes zero, the unit matrix grows into L^-1: they never need the same place.
     """
     row_index, column_index = (jax.lax.broadcasted_iota(jnp.int32, matrix.shape, axis) for axis in (0, 1))
-    index = jax.lax.broadcasted_iota(jnp.int32, matrix.shape[:1], 0)
 
     def eliminate(place, array):
-        row = jnp.sum(jnp.where(row_index == place, array, 0.0), axis=0)
-        pivot = jnp.sum(jnp.where(index == place, row, 0.0))
-        # What is left of A is symmetric: its row is its column.
-        multiples = jnp.where(index > place, row / pivot, 0.0)
-        changed = array - multiples[:, None] * row[None, :]
-        is_below = (column_index == place) & (row_index > place)
-        return jnp.where(is_below, -multiples[:, None], changed)
+        is_row, is_column = row_index == place, column_index == place
+        # None of the three waits for another.
+        row = jnp.sum(jnp.where(is_row, array, 0.0), axis=0)
+        column = jnp.sum(jnp.where(is_column, array, 0.0), axis=1)
+        pivot = jnp.sum(jnp.where(is_row & is_column, array, 0.0))
+        multiples = jnp.where(row_index > place, (column / pivot)[:, None], 0.0)
+        return jnp.where(is_column & (row_index > place), -multiples, array - multiples * row[None, :])
 
     array = jax.lax.fori_loop(0, size, eliminate, matrix)
     diagonal = row_index == column_index

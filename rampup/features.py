@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from rampup import arguments
+from rampup import arguments, registers
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.types import Real, Theta
@@ -112,12 +112,37 @@ class Polynomial(Features):
         self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
     ) -> Float[Array, " product"]:
         """The sums of w times each product of basis polynomials, as one product of two matrices."""
+        if jax.default_backend() != "cpu" and math.prod(lengths) <= _FEW_SUMS:
+            return self.sums_in_registers(weights, variables, lengths)
         if len(weights) > ROWS_AT_ONCE:
             return _in_pieces(partial(self._moments, lengths=lengths), weights, variables, math.prod(lengths))
         powers = [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
         half = len(powers) // 2
         fast, slow = (reduce(_all_products, part, weights[None, :] ** 0) for part in (powers[:half], powers[half:]))
         return sum_of_products(slow, weights[None, :] * fast).ravel()
+
+    def sums_in_registers(
+        self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
+    ) -> Float[Array, " product"]:
+        """The same where there are few of them, on a GPU: a thread goes through its rows and keeps every sum."""
+
+        def begin(_: tuple[()], lane: tuple[Array, Array]) -> Float[Array, " product"]:
+            return jnp.zeros(math.prod(lengths), weights.dtype)
+
+        def advance(_: tuple[()], lane: tuple[Array, Array], step: Array, sums: Float[Array, " product"]):
+            weights, columns = lane
+            powers = (BASES[self.basis](value, length) for value, length in zip(columns[:, step], lengths, strict=True))
+            products = reduce(_all_products, (one[:, None] for one in powers), weights[step][None, None])
+            return sums + products[:, 0]
+
+        num_lanes = registers.filled(-(-len(weights) // _ROWS_OF_A_LANE))
+        num_steps = -(-len(weights) // num_lanes)
+        extra = (0, num_steps * num_lanes - len(weights))
+        lanes = (
+            jnp.pad(weights, extra).reshape(num_steps, num_lanes),
+            jnp.pad(variables.T, ((0, 0), extra)).reshape(-1, num_steps, num_lanes),
+        )
+        return jnp.sum(registers.Loop(begin, advance).play(num_steps, (), lanes).array, axis=1)
 
 
 def sum_of_products(left: Float[Array, "left row"], right: Float[Array, "right row"]) -> Float[Array, "left right"]:
@@ -133,6 +158,8 @@ def by_small_sums(left: Float[Array, "left row"], right: Float[Array, "right row
 
 
 _ROWS_OF_A_SUM = 512
+_FEW_SUMS = 64
+_ROWS_OF_A_LANE = 8
 
 ROWS_AT_ONCE = 2**16
 """So many rows are summed over in one product: their powers take a few hundred numbers each."""

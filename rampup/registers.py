@@ -17,8 +17,8 @@ from jax.extend.core import Jaxpr, Literal
 from rampup.lanes import INNER, Parts, Whole, number_by_number, settled
 
 BLOCK = 128
-"""How many lanes a block of threads plays."""
-NUM_WARPS = 4
+"""How many lanes a block of threads plays: two a thread, which share what is the same in all lanes."""
+NUM_WARPS = 2
 
 
 class NotInRegistersError(Exception):
@@ -40,8 +40,7 @@ class _Memory:
             raise NotInRegistersError("a look-up at a place of its own for each lane, in what is its own as well")
         index = (*place, slice(None)) if self.has_lanes else tuple(place)
         # An array of one number has an axis all the same.
-        number = self.ref[index or (0,)]
-        return number != 0 if self.dtype == jnp.bool_ else number
+        return self.ref[index or (0,)]
 
     def parts(self) -> Parts:
         return Parts(self.shape, tuple(self.at(place) for place in np.ndindex(*self.shape)))
@@ -86,7 +85,7 @@ class Loop:
 
         blocks = _Blocks.of(constants, lanes)
         model = self._carried_by(blocks)
-        arrays = [_readable(jnp.atleast_1d(leaf)) for leaf in blocks.leaves]
+        arrays = [jnp.atleast_1d(leaf) for leaf in blocks.leaves]
 
         def kernel(*places):
             given, found = places[: len(arrays)], places[len(arrays) :]
@@ -106,7 +105,7 @@ class Loop:
 
         num_lanes = arrays[-1].shape[-1]
         parts = jax.tree.leaves(model, is_leaf=_is_parts)
-        shapes = [jax.ShapeDtypeStruct((*one.shape, num_lanes), _storable(one.numbers[0].dtype)) for one in parts]
+        shapes = [jax.ShapeDtypeStruct((*one.shape, num_lanes), one.numbers[0].dtype) for one in parts]
         found = pallas.pallas_call(
             kernel,
             shapes,
@@ -156,7 +155,7 @@ class _Blocks:
             advance = lambda carried: self.following(loop, places, jnp.zeros((), jnp.int32), carried)
             return settled(advance, self.first(loop, places), BLOCK)
 
-        return jax.eval_shape(opening, [jax.ShapeDtypeStruct(shape, _storable(dtype)) for shape, dtype in self.shapes])
+        return jax.eval_shape(opening, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self.shapes])
 
     @property
     def shapes(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
@@ -174,14 +173,6 @@ class _Blocks:
 
 def _is_parts(value: Any) -> bool:
     return isinstance(value, Parts)
-
-
-def _storable(dtype: Any) -> Any:
-    return jnp.dtype(jnp.int32) if dtype == jnp.bool_ else dtype
-
-
-def _readable(array: jax.Array) -> jax.Array:
-    return array.astype(_storable(array.dtype))
 
 
 def _run(function: Callable[..., Any], *arguments: Any) -> Any:

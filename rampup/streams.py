@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Float, Int, UInt32
 
 from rampup.types import Key, Keys
 
@@ -19,7 +19,7 @@ def _mix(word: Word) -> Word:
     return word ^ (word >> 15)
 
 
-def _hash(key: Sequence[Word] | UInt32[Array, "2"], counter: Word) -> Word:
+def _hash(key: Sequence[Word] | UInt32[Array, "2 ..."], counter: Word) -> Word:
     """The number of a stream at a counter: two rounds of mixing, each started by one half of the key."""
     return _mix(_mix(counter + key[0]) + key[1])
 
@@ -92,6 +92,17 @@ def children(parent: Key, numbers: Int[Array, " child"]) -> Keys:
         return jax.vmap(lambda number: jax.random.fold_in(parent, number))(numbers)
     words = _child(jax.random.key_data(parent), _SPLIT, numbers.astype(jnp.uint32))
     return jax.random.wrap_key_data(words, impl=STREAM)
+
+
+def words_of(key: Key) -> UInt32[Array, "2"]:
+    """Two words that key a stream: a stream's own, or two random ones of a key of another kind."""
+    return jax.random.key_data(key) if is_stream(key) else jax.random.bits(key, (2,), jnp.uint32)
+
+
+def uniform_at(words: Sequence[Word] | UInt32[Array, "2 ..."], counter: Word) -> Float[Array, "..."]:
+    """What jax.random.uniform draws of a stream at a counter, in single precision."""
+    one = jnp.uint32(0x3F800000)
+    return jax.lax.bitcast_convert_type((_hash(words, counter) >> 9) | one, jnp.float32) - 1.0
 
 
 def key(seed: int | Int[Array, ""]) -> Key:

@@ -110,6 +110,17 @@ def test_sums_over_many_rows_are_taken_in_pieces(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+@pytest.mark.parametrize("basis", ["monomial", "legendre"])
+def test_few_sums_are_kept_in_registers(basis):
+    features, lengths = Polynomial((4, 2), basis), (7, 3)
+    rng = np.random.default_rng(7)
+    # More rows than whole blocks of lanes would take, and more than one for each lane.
+    weights, variables = jnp.asarray(rng.normal(size=2500)), jnp.asarray(rng.random((2500, 2)))
+    found = features.sums_in_registers(weights, variables, lengths)
+    dense = jax.vmap(Polynomial(lengths, basis).phi)(variables)
+    np.testing.assert_allclose(found, weights @ dense, rtol=0, atol=1e-12 * np.abs(weights).sum())
+
+
 def test_small_sums_side_by_side_add_up_to_the_long_one():
     rng = np.random.default_rng(6)
     left, right = rng.random((3, 1300)), rng.random((2, 1300))

@@ -57,6 +57,19 @@ def as_key(words):
     return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl=streams.STREAM)
 
 
+def test_one_number_of_a_stream_is_the_one_that_is_drawn_with_its_neighbours():
+    key = streams.key(7)
+    counters = jnp.arange(1000, dtype=jnp.uint32)
+    drawn = jax.random.uniform(key, (1000,), jnp.float32)
+    np.testing.assert_array_equal(streams.uniform_at(streams.words_of(key), counters), drawn)
+
+
+def test_keys_of_other_kinds_have_two_words_of_their_own():
+    words = [np.asarray(streams.words_of(jax.random.key(seed))) for seed in range(3)]
+    assert all(one.shape == (2,) and one.dtype == np.uint32 for one in words)
+    assert len({tuple(one) for one in words}) == 3
+
+
 AXES = ("seed", "iteration", "lane", "purpose", "counter")
 
 

@@ -1,11 +1,10 @@
 """Algorithm 4: episodes that branch at a given step, to estimate the advantage of the action taken there."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from rampup import policy as policies
 from rampup import registers, streams
@@ -81,7 +80,8 @@ class _Dice(NamedTuple):
     """All that chance decides about a lane."""
 
     instance: Any
-    uniforms: Float[Array, " time"]
+    words: UInt32[Array, "2"]
+    """The key of the numbers that decide its actions, one a step."""
     branch_uniform: Real
     coin: Real
 
@@ -90,6 +90,7 @@ class _Lane(NamedTuple):
     """What is fixed of a lane before it is played."""
 
     instance: Any
+    words: Any
     branch_uniform: Any
     branch_step: Any
     is_override: Any
@@ -146,8 +147,8 @@ def branches(
 
     def throw(key: Key) -> _Dice:
         instance_key, step_key, branch_key = jax.random.split(key, 3)
-        uniforms = jax.random.uniform(step_key, (problem.horizon,), theta.dtype)
-        return _Dice(problem.draw(instance_key), uniforms, *jax.random.uniform(branch_key, (2,), theta.dtype))
+        words = streams.words_of(step_key)
+        return _Dice(problem.draw(instance_key), words, *jax.random.uniform(branch_key, (2,), theta.dtype))
 
     own, is_real, numbers = _lanes_of(share, len(steps), num_lanes)
     total = len(numbers)
@@ -185,10 +186,11 @@ def _lanes_of(
     return own, jnp.tile(lane < num_lanes, num_steps), numbers.ravel()
 
 
-def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_kernel: bool = False) -> Logits:
+def _look(
+    player: _Player, lane: _Lane, step: Int[Array, ""], observation: Observation, *, is_kernel: bool = False
+) -> Logits:
     """The logits by which a lane acts next: before its branch perhaps the sampler's, from there on the learner's."""
     problem, thetas = player.problem, player.thetas
-    observation = problem.observe(lane.instance, state)
     # A problem of the user's own may think in double precision.
     variables = problem.variables(observation).astype(thetas.dtype)
     logits_of = lambda theta: policies.logits(player.features, theta, variables, problem.shared_variables)
@@ -206,7 +208,13 @@ def _look(player: _Player, lane: _Lane, step: Int[Array, ""], state: Any, *, is_
 
 
 def _act(
-    player: _Player, lane: _Lane, step: Int[Array, ""], uniform: Real, side: _Side, logits: Logits
+    player: _Player,
+    lane: _Lane,
+    step: Int[Array, ""],
+    uniform: Real,
+    side: _Side,
+    observation: Observation,
+    logits: Logits,
 ) -> tuple[_Side, _Seen]:
     """Take one lane one step further; and what it sees and would do if it branched here."""
     problem = player.problem
@@ -226,8 +234,7 @@ def _act(
         mean = -jnp.sum(shares.probs * log_probs)
         gain = gain + player.entropy.price * jnp.where(takes_candidate, surprise, mean)
     earned = side.earned + jnp.where(side.is_alive & (step >= lane.branch_step), gain, 0.0)
-    seen = _Seen(problem.observe(lane.instance, side.state), candidate, side.is_alive)
-    return _Side(state, side.is_alive & goes_on, earned), seen
+    return _Side(state, side.is_alive & goes_on, earned), _Seen(observation, candidate, side.is_alive)
 
 
 def _play_in_step(
@@ -235,14 +242,19 @@ def _play_in_step(
 ) -> tuple[_Seen, Float[Array, " lane"]]:
     """All lanes side by side, a step of all of them at a time."""
     problem, total = player.problem, len(is_override)
-    uniforms = whole(dice.uniforms, total)
     lane_steps = jnp.repeat(steps, num_lanes)
-    lane = _Lane(dice.instance, dice.branch_uniform, Whole(lane_steps), Whole(is_override))
+    lane = _Lane(dice.instance, dice.words, dice.branch_uniform, Whole(lane_steps), Whole(is_override))
+
+    def observe(lane: _Lane, side: _Side) -> Observation:
+        return problem.observe(lane.instance, side.state)
+
+    def look(lane: _Lane, step: Int[Array, ""], side: _Side) -> Logits:
+        return _look(player, lane, step, observe(lane, side))
 
     def advance(lane: _Lane, step: Int[Array, ""], uniform: Real, side: _Side, logits: Logits):
-        side, seen = _act(player, lane, step, uniform, side, logits)
+        side, seen = _act(player, lane, step, uniform, side, observe(lane, side), logits)
         # What the next step acts on is computed here and handed on: compilers would repeat it wherever it is needed.
-        return (side, _look(player, lane, step + 1, side.state)), seen
+        return (side, look(lane, step + 1, side)), seen
 
     def take(carried, step: Int[Array, ""], uniform: Float[Array, " lane"]):
         return over_lanes(advance, total, lane, step, Whole(uniform), *carried)
@@ -261,8 +273,9 @@ def _play_in_step(
         Whole(jnp.zeros(total, player.thetas.dtype)),
     )
     clock = jnp.arange(problem.horizon, dtype=steps.dtype)
+    uniforms = streams.uniform_at(whole(dice.words, total)[:, None], clock[:, None].astype(jnp.uint32))
     first = clock[0], uniforms[0]
-    opening = side, over_lanes(partial(_look, player), total, lane, clock[0], side.state)
+    opening = side, over_lanes(look, total, lane, clock[0], side)
     opening = settled(lambda carried: take(carried, *first)[0], opening, total)
     shapes = jax.eval_shape(lambda carried: _whole(take(carried, *first)[1], total), opening)
     blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -272,19 +285,18 @@ def _play_in_step(
     return seen, whole(side.earned, total)
 
 
-def _begin(player: _Player, given: tuple[_Lane, Float[Array, " time"]]) -> tuple[_Side, _Seen]:
-    lane, uniforms = given
-    side = _Side(player.problem.init(lane.instance), jnp.ones((), bool), jnp.zeros((), uniforms.dtype))
+def _begin(player: _Player, lane: _Lane) -> tuple[_Side, _Seen]:
+    side = _Side(player.problem.init(lane.instance), jnp.ones((), bool), jnp.zeros((), player.thetas.dtype))
     observation = player.problem.observe(lane.instance, side.state)
     return side, _Seen(jnp.zeros_like(observation), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
 
-def _advance(
-    player: _Player, given: tuple[_Lane, Float[Array, " time"]], step: Int[Array, ""], carried: tuple[_Side, _Seen]
-) -> tuple[_Side, _Seen]:
-    (lane, uniforms), (side, recorded) = given, carried
-    logits = _look(player, lane, step, side.state, is_kernel=True)
-    side, seen = _act(player, lane, step, uniforms[step], side, logits)
+def _advance(player: _Player, lane: _Lane, step: Int[Array, ""], carried: tuple[_Side, _Seen]) -> tuple[_Side, _Seen]:
+    side, recorded = carried
+    uniform = streams.uniform_at(lane.words, step.astype(jnp.uint32))
+    observation = player.problem.observe(lane.instance, side.state)
+    logits = _look(player, lane, step, observation, is_kernel=True)
+    side, seen = _act(player, lane, step, uniform, side, observation, logits)
     is_now = step == lane.branch_step
     return side, jax.tree.map(lambda new, old: jnp.where(is_now, new, old), seen, recorded)
 
@@ -299,9 +311,8 @@ def _fits_a_kernel(player: _Player) -> bool:
         return False
     instance = jax.eval_shape(player.problem.draw, streams.key(0))
     number, flag = (jax.ShapeDtypeStruct((), dtype) for dtype in (player.thetas.dtype, jnp.bool_))
-    uniforms = jax.ShapeDtypeStruct((player.problem.horizon,), player.thetas.dtype)
-    lane = _Lane(instance, number, jax.ShapeDtypeStruct((), jnp.int32), flag)
-    return _LOOP.has_rules(player, (lane, uniforms))
+    words = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    return _LOOP.has_rules(player, _Lane(instance, words, number, jax.ShapeDtypeStruct((), jnp.int32), flag))
 
 
 def _play_in_kernel(
@@ -313,8 +324,8 @@ def _play_in_kernel(
     extra = (0, filled - total)
     thrown = jax.tree.map(lambda leaf: whole(leaf, filled), dice, is_leaf=is_laned)
     branch_step = jnp.pad(jnp.repeat(steps, num_lanes), extra)
-    lanes = _Lane(thrown.instance, thrown.branch_uniform, branch_step, jnp.pad(is_override, extra))
-    side, seen = _LOOP.play(player.problem.horizon, player, (lanes, thrown.uniforms))
+    lanes = _Lane(thrown.instance, thrown.words, thrown.branch_uniform, branch_step, jnp.pad(is_override, extra))
+    side, seen = _LOOP.play(player.problem.horizon, player, lanes)
     cut = lambda leaf: leaf.array[..., :total]
     return jax.tree.map(cut, seen, is_leaf=is_laned), cut(side.earned)
 
