@@ -255,7 +255,7 @@ def failure(run: Evidence) -> Iterator[Claim]:
 
 
 def _text(ln_kappa: float) -> str:
-    return "infinite" if math.isinf(ln_kappa) else f"{ln_kappa:.2f}"
+    return "infinite" if math.isinf(ln_kappa) else f"{ln_kappa:z.2f}"
 
 
 CLAIMS: tuple[Callable[[Evidence], Iterable[Claim]], ...] = (

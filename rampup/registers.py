@@ -207,6 +207,8 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> 
         return _constant(one.val) if isinstance(one, Literal) else known[one]
 
     for equation in jaxpr.eqns:
+        if any(0 in one.aval.shape for one in (*equation.invars, *equation.outvars)):
+            raise NotInRegistersError("an array of no numbers")
         found = _apply(equation, [value(one) for one in equation.invars])
         known.update(zip(equation.outvars, found, strict=True))
     return [value(one) for one in jaxpr.outvars]

@@ -7,6 +7,7 @@ import pytest
 
 import rampup
 from rampup import registers, streams
+from rampup.lanes import in_single_precision
 from rampup.learn import sampler
 from rampup.learn.sampler import Behaviour, branches
 
@@ -15,10 +16,17 @@ PROBLEMS = {
     "okd": ({"n": 6, "B": 1.0, "V": 1.2, "sizes": {"kind": "random_histogram", "seed": 1}}, "legendre:2"),
     "adw": ({"n": 3, "m": 4, "V": 1.5}, "monomial:2"),
 }
+OTHERS = {
+    "choice": ({"n": 7, "k": 2}, "monomial:2"),
+    "okd_value": ({"n": 6, "B": 1.0}, "monomial:2"),
+    "adw_value": ({"n": 3, "m": 4}, "monomial:2"),
+    "prophet": ({"n": 5}, "monomial:3"),
+    "bin_packing": ({"n": 5}, "monomial:2"),
+}
 
 
 def both_ways(monkeypatch, name, **settings):
-    parameters, spec = PROBLEMS[name]
+    parameters, spec = (PROBLEMS | OTHERS)[name]
     problem = rampup.make(name, **parameters)
     features = rampup.as_features(spec, problem)
     theta = jax.random.normal(jax.random.key(1), (features.size,))
@@ -48,6 +56,21 @@ def both_ways(monkeypatch, name, **settings):
 def test_a_kernel_plays_the_same_episodes(monkeypatch, name, settings):
     for one, other in zip(*both_ways(monkeypatch, name, **settings), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_kernel_plays_the_same_episodes_of_other_problems(monkeypatch, name):
+    for one, other in zip(*both_ways(monkeypatch, name), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["load_balancing", "set_cover"])
+def test_problems_for_which_a_kernel_has_no_rule_are_known_to_be_such(monkeypatch, name):
+    problem = in_single_precision(rampup.make(name, n=4))
+    features = rampup.as_features("monomial:2", problem)
+    player = sampler._Player(problem, features, jnp.zeros((1, features.size), jnp.float32), None, None, None)
+    monkeypatch.setattr(jax, "default_backend", lambda: "cuda")
+    assert not sampler._fits_a_kernel(player)
 
 
 def test_runs_in_one_batch_are_played_by_one_kernel():
