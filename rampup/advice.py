@@ -27,9 +27,11 @@ from rampup.learn.trainer import Run, Settings, train
 from rampup.policy import LogLinear
 from rampup.problems.adw import ADW
 from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.choice import Choice
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.problems.okd_value import OKDValue
 from rampup.problems.sizes import part_of
@@ -109,12 +111,12 @@ def smaller_problems(problem: Problem) -> list[tuple[dict[str, float], Problem]]
     """One of our problems in smaller sizes, with the parameters in which each differs."""
     if isinstance(problem, BCP):
         return [({"n": n}, BCP(n, np.asarray(problem.record_probs[:n]))) for n in _smaller_counts(problem.horizon)]
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         fractions = [one for one in _FRACTIONS if round(problem.horizon * one) >= _LEAST_ARRIVALS]
         return [_smaller_knapsack(problem, fraction) for fraction in fractions]
     if isinstance(problem, Choice):
         return [_smaller_choice(problem, n) for n in _smaller_choice_counts(problem)]
-    if isinstance(problem, ADW | ADWValue):
+    if isinstance(problem, Auction):
         small = [_smaller_auction(problem, fraction) for fraction in _FRACTIONS]
         return [(changes, one) for changes, one in small if _LEAST_SLOTS <= one.horizon < problem.horizon]
     return []
@@ -149,7 +151,7 @@ def _smaller_choice(problem: Choice, n: int) -> tuple[dict[str, float], Choice]:
     return {"n": n}, Choice(n, problem.num_picks, np.asarray(problem.payoffs)[:n])
 
 
-def _smaller_knapsack(problem: OKD | OKDValue, fraction: float) -> tuple[dict[str, float], Problem]:
+def _smaller_knapsack(problem: Knapsack, fraction: float) -> tuple[dict[str, float], Problem]:
     n = round(problem.horizon * fraction)
     part = n / problem.horizon
     units = problem.size_unit, problem.value_unit
@@ -157,13 +159,13 @@ def _smaller_knapsack(problem: OKD | OKDValue, fraction: float) -> tuple[dict[st
     drawn: dict[str, Any] = {"data": problem.rows}
     if problem.rows is None:
         drawn = {"sizes": problem.size_distribution, "values": problem.value_distribution}
-    if isinstance(problem, OKDValue):
-        return changes, OKDValue(n, changes["B"], **drawn)
-    changes["V"] = _scaled(problem.target, part * units[1])
-    return changes, OKD(n, changes["B"], changes["V"], **drawn)
+    if isinstance(problem, OKD):
+        changes["V"] = _scaled(problem.target, part * units[1])
+        return changes, OKD(n, changes["B"], changes["V"], **drawn)
+    return changes, OKDValue(n, changes["B"], **drawn)
 
 
-def _smaller_auction(problem: ADW | ADWValue, fraction: float) -> tuple[dict[str, float], Problem]:
+def _smaller_auction(problem: Auction, fraction: float) -> tuple[dict[str, float], Problem]:
     """Fewer advertisers and slots in proportion; the first few of them, where they differ."""
     advertisers = max(1, round((problem.num_actions - 1) * fraction))
     part, unit = advertisers / (problem.num_actions - 1), problem.bid_unit
@@ -173,10 +175,10 @@ def _smaller_auction(problem: ADW | ADWValue, fraction: float) -> tuple[dict[str
     if problem.rows is None:
         drawn |= {"bids": list(one[:advertisers]) if isinstance(one, tuple) else one}
     changes: dict[str, float] = {"n": advertisers, "m": slots}
-    if isinstance(problem, ADWValue):
-        return changes, ADWValue(advertisers, slots, **drawn)
-    changes["V"] = _scaled(problem.target, float(unit * budgets[:advertisers].sum() / budgets.sum()))
-    return changes, ADW(advertisers, slots, changes["V"], **drawn)
+    if isinstance(problem, ADW):
+        changes["V"] = _scaled(problem.target, float(unit * budgets[:advertisers].sum() / budgets.sum()))
+        return changes, ADW(advertisers, slots, changes["V"], **drawn)
+    return changes, ADWValue(advertisers, slots, **drawn)
 
 
 def _scaled(number: jax.Array, part: float) -> float:
@@ -361,14 +363,14 @@ def _verdict(problem: Problem, candidates: list[Candidate], ln_budget: float) ->
 
 def _why_curriculum(best: Candidate, naive: Candidate) -> str:
     return (
-        f"The policy of {best.sampler} has ln kappa {best.ln_kappa:.2f} on the large problem where naive sampling has "
-        f"{naive.ln_kappa:.2f}, and the small problem itself has {best.ln_kappa_warmup:.2f}: about "
+        f"The policy of {best.sampler} has ln kappa {best.ln_kappa:z.2f} on the large problem where naive sampling has "
+        f"{naive.ln_kappa:z.2f}, and the small problem itself has {best.ln_kappa_warmup:z.2f}: about "
         f"e^{naive.ln_samples - best.ln_samples:.1f} times fewer samples in all."
     )
 
 
 def _why_direct(best: Candidate | None, naive: Candidate) -> str:
-    begin = f"From scratch ln kappa is {naive.ln_kappa:.2f}, which is within reach"
+    begin = f"From scratch ln kappa is {naive.ln_kappa:z.2f}, which is within reach"
     if best is None:
         return f"{begin}, and there is no smaller size to warm up on."
     return f"{begin}, and the best warm-up ({best.sampler}, ln kappa {_text(best.ln_kappa)}) saves less than it costs."

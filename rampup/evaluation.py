@@ -21,9 +21,11 @@ from rampup.exact.known import optimal_value
 from rampup.problems import name_of
 from rampup.problems.adw import ADW
 from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.choice import Choice
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.problems.okd_value import OKDValue
 from rampup.references.hindsight import hindsight
@@ -107,9 +109,9 @@ def earned(problem: Problem, episode: Episode) -> tuple[Real, Real]:
 
 def collected_unit(problem: Problem) -> float:
     """What 1 of what is collected is in the user's units."""
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         return problem.value_unit
-    return problem.bid_unit if isinstance(problem, ADW | ADWValue) else 1.0
+    return problem.bid_unit if isinstance(problem, Auction) else 1.0
 
 
 def online_optimum(

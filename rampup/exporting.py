@@ -8,11 +8,11 @@ from rampup.portable.rampup_policy import PROBLEMS as READABLE
 from rampup.portable.rampup_policy import read
 from rampup.problems import make, units_of
 from rampup.problems.adw import ADW
-from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.choice import Choice
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
-from rampup.problems.okd_value import OKDValue
 from rampup.runs.folder import RunFolder
 from rampup.runs.policy_file import write_policy
 
@@ -21,13 +21,13 @@ def rules_of(problem: Problem) -> dict[str, Any]:
     """What a reader must know of a problem, as numbers."""
     rules: dict[str, Any] = {"horizon": problem.horizon}
     unit = 1.0
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         largest = problem.bounds()[1][1:3]
         rules |= {"budget": float(problem.budget) * problem.size_unit}
         rules |= {"largest_size": float(largest[0]) * problem.size_unit}
         rules |= {"largest_value": float(largest[1]) * problem.value_unit}
         unit = problem.value_unit
-    if isinstance(problem, ADW | ADWValue):
+    if isinstance(problem, Auction):
         unit, advertisers = problem.bid_unit, problem.num_actions - 1
         rules |= {"advertisers": advertisers, "budgets": (problem.budgets() * unit).tolist()}
         rules |= {"highest_bids": [float(one) * unit for one in problem.bounds()[1][1 : 1 + advertisers]]}

@@ -25,12 +25,10 @@ from rampup.evaluation import (
 )
 from rampup.exact.finite import require_double_precision
 from rampup.problems import name_of
-from rampup.problems.adw import ADW, ADWInstance
-from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import ADWInstance, Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP, BCPInstance
-from rampup.problems.okd import OKD, OKDInstance
-from rampup.problems.okd_value import OKDValue
+from rampup.problems.knapsack import Knapsack, OKDInstance
 from rampup.references.hindsight import hindsight
 from rampup.types import Key, PolicyFn
 
@@ -55,7 +53,7 @@ def instances_of(problem: Problem, dataset: Dataset, sequences: np.ndarray) -> A
     if name.removesuffix("_value") != dataset.description.problem:
         raise ValueError(f"{dataset.source!r} describes data for {dataset.description.problem}, not for {name}.")
     if problem.horizon != dataset.length:
-        parameter = "m" if isinstance(problem, ADW | ADWValue) else "n"
+        parameter = "m" if isinstance(problem, Auction) else "n"
         raise ValueError(
             f"`{parameter}` must be {dataset.length}, the length of the sequences in {dataset.source!r}, to play them "
             f"as they came, got {problem.horizon}."
@@ -65,10 +63,10 @@ def instances_of(problem: Problem, dataset: Dataset, sequences: np.ndarray) -> A
         is_record = dataset.records(sequences)
         best = problem.horizon - 1 - np.argmax(is_record[:, ::-1], axis=1)
         return BCPInstance(jnp.asarray(is_record), jnp.asarray(best, dtype=jnp.int32))
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         sizes, values = numbers[:, :, 0] / problem.size_unit, numbers[:, :, 1] / problem.value_unit
         return OKDInstance(jnp.asarray(sizes), jnp.asarray(values))
-    assert isinstance(problem, ADW | ADWValue)
+    assert isinstance(problem, Auction)
     return ADWInstance(jnp.asarray(numbers[:, :, : problem.num_actions - 1] / problem.bid_unit))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from rampup.exact import bcp
 from rampup.problems.adw import ADW
-from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
-from rampup.problems.okd_value import OKDValue
 from rampup.types import PolicyFn
 
 # Enough points for a smooth picture, few enough to keep a run folder small.
@@ -26,9 +26,9 @@ def portrait(problem: Problem, policy_fn: PolicyFn) -> dict[str, Any] | None:
     """A picture of a policy for best choice, the knapsack or AdWords; nothing for any other problem."""
     if isinstance(problem, BCP):
         return _over_time(problem, policy_fn)
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         return _over_items(problem, policy_fn)
-    if isinstance(problem, ADW | ADWValue):
+    if isinstance(problem, Auction):
         return _over_bids(problem, policy_fn)
     return None
 
@@ -53,7 +53,7 @@ def _over_time(problem: BCP, policy_fn: PolicyFn) -> dict[str, Any]:
     }
 
 
-def _over_items(problem: OKD | OKDValue, policy_fn: PolicyFn) -> dict[str, Any]:
+def _over_items(problem: Knapsack, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance of accepting an item by size and value, at moments of the game and states of the bag."""
     bounds = problem.bounds()[1]
     sizes, values = np.linspace(0, bounds[1], _SIDE), np.linspace(0, bounds[2], _SIDE)
@@ -72,7 +72,7 @@ def _over_items(problem: OKD | OKDValue, policy_fn: PolicyFn) -> dict[str, Any]:
     return {"kind": "over_items", "size": _short(sizes), "value": _short(values), "slices": slices}
 
 
-def _over_bids(problem: ADW | ADWValue, policy_fn: PolicyFn) -> dict[str, Any]:
+def _over_bids(problem: Auction, policy_fn: PolicyFn) -> dict[str, Any]:
     """The chance that one advertiser gets the slot by its bid and budget, the others bidding and owning the middle."""
     advertisers = problem.num_actions - 1
     highest = problem.bounds()[1][1]

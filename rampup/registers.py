@@ -207,7 +207,8 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> 
         return _constant(one.val) if isinstance(one, Literal) else known[one]
 
     for equation in jaxpr.eqns:
-        if any(0 in one.aval.shape for one in (*equation.invars, *equation.outvars)):
+        everything: Sequence[Any] = (*equation.invars, *equation.outvars)
+        if any(0 in one.aval.shape for one in everything):
             raise NotInRegistersError("an array of no numbers")
         found = _apply(equation, [value(one) for one in equation.invars])
         known.update(zip(equation.outvars, found, strict=True))

@@ -113,7 +113,7 @@ def _cells(one: dict[str, Any]) -> list[str]:
     arrived = "" if not one["is_finished"] else "never"
     if one["samples_to_reference"] is not None:
         arrived = f"{one['samples_to_reference']:,}"
-    ln_kappa = "inf" if one["ln_kappa"] is None else f"{one['ln_kappa']:.2f}"
+    ln_kappa = "inf" if one["ln_kappa"] is None else f"{one['ln_kappa']:z.2f}"
     value = with_margin(one["value"], one["interval"])
     return [value, ln_kappa, f"{one['samples']:,}", arrived, f"{one['seconds']:,.1f}"]
 

@@ -10,9 +10,11 @@ from rampup.data import description
 from rampup.problems import own
 from rampup.problems.adw import ADW
 from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.choice import Choice
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.problems.okd_value import OKDValue
 
@@ -97,8 +99,8 @@ def files_of(name: str, parameters: dict[str, Any]) -> list[str]:
 
 def units_of(problem: Problem) -> dict[str, float]:
     """What 1 is in the user's units, by quantity; nothing for a problem that is not made of data."""
-    if isinstance(problem, OKD | OKDValue) and problem.rows is not None:
+    if isinstance(problem, Knapsack) and problem.rows is not None:
         return {"size": problem.size_unit, "value": problem.value_unit}
-    if isinstance(problem, ADW | ADWValue) and problem.rows is not None:
+    if isinstance(problem, Auction) and problem.rows is not None:
         return {"bid": problem.bid_unit}
     return {}

@@ -11,8 +11,10 @@ import numpy as np
 from rampup import arguments, integer_programs
 from rampup.problems.adw import ADW
 from rampup.problems.adw_value import ADWValue
+from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.problems.okd_value import OKDValue
 
@@ -65,10 +67,10 @@ def _value(problem: Problem) -> Callable[[Any], Any]:
     """The most there is in an instance, as a function of it."""
     if isinstance(problem, BCP):
         return lambda instance: 1.0
-    if isinstance(problem, OKD | OKDValue):
+    if isinstance(problem, Knapsack):
         budget = float(problem.budget)
         return lambda instance: integer_programs.best_knapsack(instance.sizes, instance.values, budget)
-    if isinstance(problem, ADW | ADWValue):
+    if isinstance(problem, Auction):
         budgets = problem.budgets()
         return lambda instance: integer_programs.best_allocation(instance.bids, budgets)
     return _own(problem)

@@ -18,6 +18,7 @@ from rampup.problems.adw_value import ADWValue
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.problems.choice import Choice
+from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.problems.okd_value import OKDValue
 from rampup.references import rules
@@ -53,7 +54,7 @@ def classical(problem: Choice) -> PolicyFn:
     return rules.AmongTheBest(problem.horizon, jnp.asarray(int(problem.horizon / math.e)), jnp.asarray(num_ranks))
 
 
-def bang_per_buck(problem: OKD | OKDValue, given: str = "") -> PolicyFn:
+def bang_per_buck(problem: Knapsack, given: str = "") -> PolicyFn:
     """Accept from the ratio of value to size that collects most value; or from a given ratio."""
     if not given:
         return rules.BangPerBuck(jnp.asarray(rules.best_ratio(problem, "value")))

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from rampup.problems.okd import OKD, OKDInstance
-from rampup.problems.okd_value import OKDValue
+from rampup.problems.knapsack import Knapsack, OKDInstance
+from rampup.problems.okd import OKD
 from rampup.types import Action, Flag, LogProbs, Observation, Real
 
 
@@ -99,7 +99,7 @@ def _is_worth(size: Real, value: Real, ratio: Real | float) -> Flag:
 Goal = Literal["value", "success"]
 
 
-def best_ratio(problem: OKD | OKDValue, goal: Goal = "value", *, episodes: int = 4000, seed: int = 0) -> float:
+def best_ratio(problem: Knapsack, goal: Goal = "value", *, episodes: int = 4000, seed: int = 0) -> float:
     """The ratio that collects the most value, or succeeds most often, on average over one set of instances."""
     instances = jax.vmap(problem.draw)(jax.random.split(jax.random.key(seed), episodes))
 
@@ -125,7 +125,7 @@ def best_ratio(problem: OKD | OKDValue, goal: Goal = "value", *, episodes: int =
     return float(unit * np.tan((low + high) / 2))
 
 
-def _collected_value(problem: OKD | OKDValue, instance: OKDInstance, ratio: Real | float) -> Real:
+def _collected_value(problem: Knapsack, instance: OKDInstance, ratio: Real | float) -> Real:
     """What the rule collects of an instance when it does not stop at the target."""
 
     def take(used, item):

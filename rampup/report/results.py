@@ -72,7 +72,7 @@ def _section(folder: RunFolder, picture: str) -> list[str]:
 
 def _row(scheme: dict[str, Any]) -> list[str]:
     low, high = scheme["interval"]
-    ln_kappa = "infinite" if scheme["ln_kappa"] is None else f"{scheme['ln_kappa']:.2f}"
+    ln_kappa = "infinite" if scheme["ln_kappa"] is None else f"{scheme['ln_kappa']:z.2f}"
     rate, interval = f"{scheme['value']:.4f}", f"{low:.4f} to {high:.4f}"
     return [scheme["scheme"], rate, interval, ln_kappa, f"{scheme['samples']:,}", str(scheme["seeds"])]
 
