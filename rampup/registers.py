@@ -207,12 +207,15 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> 
         return _constant(one.val) if isinstance(one, Literal) else known[one]
 
     for equation in jaxpr.eqns:
-        everything: Sequence[Any] = (*equation.invars, *equation.outvars)
-        if any(0 in one.aval.shape for one in everything):
+        if any(map(_is_empty, (*equation.invars, *equation.outvars))):
             raise NotInRegistersError("an array of no numbers")
         found = _apply(equation, [value(one) for one in equation.invars])
         known.update(zip(equation.outvars, found, strict=True))
     return [value(one) for one in jaxpr.outvars]
+
+
+def _is_empty(one: Any) -> bool:
+    return 0 in one.aval.shape
 
 
 def _apply(equation: Any, operands: list[Parts | _Memory]) -> Sequence[Any]:
