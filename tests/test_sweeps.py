@@ -235,10 +235,18 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(called, file, tmp_path):
 def test_a_sweep_of_which_nothing_is_finished_has_a_report_all_the_same(tmp_path):
     row = {"run": 0, "trainer.radius": 1, "scheme": "curl", "seed": 0, "state": "failed", "error": "it broke"}
     for rows in ([row], [row | {"state": "open", "error": None}]):
-        write_sweep_report("all lost", "", "", rows, tmp_path / "page.html")
+        write_sweep_report("all lost", "", "", "value", rows, tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text()
         assert "No run is finished yet." in page
         assert ("it broke" in page) == (rows[0]["state"] == "failed")
+
+
+@pytest.mark.parametrize("measure", ["value", "success rate"])
+def test_the_report_of_a_sweep_says_what_its_values_are(swept, tmp_path, measure):
+    write_sweep_report("one", "", "", measure, table(swept / "whole").to_dict("records"), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert f'<th scope="col">{measure}</th>' in page
+    assert f"The {measure} against each setting" in page
 
 
 def test_the_report_holds_the_numbers_of_the_table_and_nothing_from_outside(swept):

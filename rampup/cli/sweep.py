@@ -50,6 +50,7 @@ def sweep(
     parquet.require()
     configure_jax()
     from rampup.report.sweep_page import write_sweep_report
+    from rampup.report.words import measure_of
     from rampup.sweeps import engines, plan
     from rampup.sweeps.store import REPORT, Store
 
@@ -62,7 +63,8 @@ def sweep(
         failures, was_asked = _run(store, ray, batch)
     rows = store.rows(failures)
     table = store.write_table(rows)
-    write_sweep_report(given.name, given.about, plan.as_yaml(given), rows, store.path / REPORT)
+    measure = measure_of(*(task.experiment.problem.name for task in store.tasks))
+    write_sweep_report(given.name, given.about, plan.as_yaml(given), measure, rows, store.path / REPORT)
     total, completed = len(rows), sum(row["state"] == "finished" for row in rows)
     if was_asked and completed + len(failures) < total:
         print("rampup: saved; go on with the same command and `--resume`", file=sys.stderr)

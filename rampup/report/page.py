@@ -38,7 +38,7 @@ def page_of(folders: Sequence[RunFolder]) -> str:
         .render(
             title=runs[0]["name"] if len(runs) == 1 else f"{len(runs)} runs",
             runs=runs,
-            measure="success rate" if all(run["measure"] == "success rate" for run in runs) else "value",
+            measure=words.measure_of(*(run["summary"]["problem"] for run in runs)),
             data=_json_for_html(data),
             style=style(),
             script=script,

@@ -60,8 +60,8 @@ def _point(rows: Sequence[Row], axes: Sequence[str]) -> Row:
     }
 
 
-def write_sweep_report(name: str, about: str, text: str, rows: Sequence[Row], path: str | Path) -> None:
-    """Write the page of a sweep from its table; `text` is its file."""
+def write_sweep_report(name: str, about: str, text: str, measure: str, rows: Sequence[Row], path: str | Path) -> None:
+    """Write the page of a sweep from its table; `text` is its file, `measure` what its values are."""
     points, axes = points_of(rows), axes_of(rows)
     page = (
         environment()
@@ -72,6 +72,7 @@ def write_sweep_report(name: str, about: str, text: str, rows: Sequence[Row], pa
             style=style(),
             verdict=_verdict(points, axes),
             counts=_counts(rows),
+            measure=measure,
             axes=axes,
             points=points[:30],
             more=max(len(points) - 30, 0),

@@ -8,12 +8,12 @@ _PROVENANCE = ("started", "device", "threads", "versions", "git_commit", "platfo
 
 
 # Those whose return is 1 for a success and 0 for a failure.
-_OF_SUCCESS = ("bcp", "okd", "adw")
+_OF_SUCCESS = {"bcp", "okd", "adw"}
 
 
-def measure_of(problem: str) -> str:
-    """What a value of a problem is called."""
-    return "success rate" if problem in _OF_SUCCESS else "value"
+def measure_of(*problems: str) -> str:
+    """What a value of these problems is called."""
+    return "success rate" if set(problems) <= _OF_SUCCESS else "value"
 
 
 def goal_of(summary: dict[str, Any]) -> tuple[str, float] | None:
