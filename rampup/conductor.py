@@ -29,7 +29,7 @@ from rampup.portrait import portrait
 from rampup.problems import files_of, units_of
 from rampup.problems.base import Problem
 from rampup.provenance import digest, provenance
-from rampup.recipes import with_auto
+from rampup.recipes import OnProgress, with_auto
 from rampup.runs.events import EventFile
 from rampup.runs.files import make_new_folder
 from rampup.runs.folder import Recording, RunFolder, record_of
@@ -58,9 +58,13 @@ def folder_name(experiment: Experiment) -> str:
     return f"{plain[:80]}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def begin(experiment: Experiment, path: str | Path | None = None) -> RunFolder:
+def begin(
+    experiment: Experiment, path: str | Path | None = None, *, on_progress: OnProgress | None = None
+) -> RunFolder:
     """Check an experiment and make the folder of its run; by default a new one, runs/NAME-TIME."""
-    experiment = with_auto(experiment)
+    if path is not None:
+        RunFolder(path).refuse_if_taken()
+    experiment = with_auto(experiment, on_progress)
     plan(experiment)
     place = make_new_folder(Path("runs") / folder_name(experiment)) if path is None else path
     return RunFolder.create(place, config.as_yaml(experiment), provenance(_files(experiment)))

@@ -5,7 +5,7 @@ import math
 from functools import cache
 from typing import Any
 
-from rampup.advice import BUDGET
+from rampup.advice import BUDGET, OnProgress
 from rampup.config import AutoConfig, Experiment
 from rampup.problems import make
 from rampup.stories import advice
@@ -14,20 +14,20 @@ from rampup.stories import advice
 _LEAST_PART, _GREATEST_PART = 0.1, 0.6
 
 
-def with_auto(experiment: Experiment) -> Experiment:
+def with_auto(experiment: Experiment, on_progress: OnProgress | None = None) -> Experiment:
     """An experiment that has the scheme `auto` with what that is to do; any other as it is."""
     if "auto" not in experiment.schemes or experiment.auto is not None:
         return experiment
     given = experiment.problem
     key = json.dumps([given.name, given.parameters, experiment.features, experiment.reference], sort_keys=True)
-    return experiment.model_copy(update={"auto": _chosen(key)})
+    return experiment.model_copy(update={"auto": _chosen(key, on_progress)})
 
 
 @cache
-def _chosen(key: str) -> AutoConfig:
+def _chosen(key: str, on_progress: OnProgress | None) -> AutoConfig:
     name, parameters, features, reference = json.loads(key)
     common: dict[str, Any] = {"features": features, "reference": reference, "budget": BUDGET, "seed": 0}
-    answer = advice(name, parameters, {}, [], **common, on_progress=None)
+    answer = advice(name, parameters, {}, [], **common, on_progress=on_progress)
     if answer["warmup"] is None:
         return AutoConfig(warmup=None, part=0.0, why=answer["why"])
     (best,) = (one for one in answer["candidates"] if one["warmup"] == answer["warmup"])

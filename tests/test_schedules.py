@@ -108,10 +108,16 @@ def test_what_auto_chose_is_kept_with_the_run(tmp_path, monkeypatch):
     kept = config.parsed(folder.config, "kept")
     assert kept.auto == with_auto(experiment(schemes=["auto"])).auto
     # Going on needs no second prediction.
-    monkeypatch.setattr(recipes, "_chosen", lambda key: pytest.fail("predicted again"))
+    monkeypatch.setattr(recipes, "_chosen", lambda *_: pytest.fail("predicted again"))
     assert conduct(folder) is not None
     part = f"{kept.auto.part:.1%}"
     assert f"auto warms up on n = {kept.auto.warmup['n']} with {part} of its samples." in page_of([folder])
+
+
+def test_a_folder_that_is_taken_is_refused_before_anything_is_predicted(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(ValueError, match="is not empty"):
+        begin(experiment(schemes=["auto"]), tmp_path, on_progress=lambda *_: pytest.fail("predicted"))
 
 
 REFUSALS = [

@@ -19,7 +19,7 @@ from rampup.cli.options import (
     ProcessId,
     examples,
 )
-from rampup.cli.progress import run_display
+from rampup.cli.progress import run_display, work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short, with_margin
 from rampup.runtime import configure_jax
 
@@ -100,7 +100,8 @@ def run(
         if process_id:
             _help_out(resolved)
         else:
-            folder = conductor.begin(resolved, out)
+            with work_bar() as tell:
+                folder = conductor.begin(resolved, out, on_progress=tell)
             _show(_trained(folder), folder, as_json)
 
 

@@ -38,14 +38,7 @@ class RunFolder:
         """
         folder = cls(path)
         make_folder(path)
-        if (folder.path / CONFIG).exists():
-            raise ValueError(
-                f"the folder {str(path)!r} holds a run already: go on with `{folder.resume_command}`, or give another "
-                "`--out`."
-            )
-        # A lock, or a piece of a config, is all that a crash at this point leaves.
-        if any(entry.name != ".lock" and not entry.match(f".{CONFIG}.*.part") for entry in folder.path.iterdir()):
-            raise ValueError(f"the folder {str(path)!r} is not empty: give another `--out`.")
+        folder.refuse_if_taken()
         # First: from here on it is a run, and all else can be made again.
         write_whole(folder.path / CONFIG, config.encode())
         if provenance is not None:
@@ -53,6 +46,18 @@ class RunFolder:
         make_folder(folder.path / "policies")
         make_folder(folder.checkpoints)
         return folder
+
+    def refuse_if_taken(self) -> None:
+        """Refuse a folder that holds anything already."""
+        if (self.path / CONFIG).exists():
+            raise ValueError(
+                f"the folder {str(self.path)!r} holds a run already: go on with `{self.resume_command}`, or give "
+                "another `--out`."
+            )
+        # A lock, or a piece of a config, is all that a crash at this point leaves.
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        if any(entry.name != ".lock" and not entry.match(f".{CONFIG}.*.part") for entry in found):
+            raise ValueError(f"the folder {str(self.path)!r} is not empty: give another `--out`.")
 
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
