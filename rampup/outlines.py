@@ -12,7 +12,7 @@ from rampup.problems.sizes import part_of
 
 # As many samples as so many updates on the problem itself take, and a row of them for each point of a smooth curve.
 _UPDATES, _RECORD_EVERY = 150, 10
-_SEEDS = 2
+_SEEDS = 3
 # A warm-up on a fifth is cheap, and large enough for most that can be learned on few arrivals.
 _STEPS = 0.2, 0.4, 0.7
 _NUM_LANES = 100
