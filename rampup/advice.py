@@ -385,7 +385,7 @@ def _why_naive(best: Candidate | None, naive: Candidate, ln_budget: float) -> st
 
 
 def _text(number: float) -> str:
-    return "infinite" if math.isinf(number) else f"{number:.2f}"
+    return "infinite" if math.isinf(number) else f"{number:z.2f}"
 
 
 _FAILURES = {

@@ -1,4 +1,4 @@
-"""What a policy does, as arrays to draw: acceptance over time, over size and value, or over bid and budget."""
+"""What a policy does, as arrays to draw: the chance of accepting over time, or by what an arrival is like."""
 
 from typing import Any
 
@@ -8,24 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from rampup.exact import bcp
+from rampup.exact import choice as exact_choice
 from rampup.problems.adw import ADW
 from rampup.problems.auction import Auction
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.problems.choice import Choice
 from rampup.problems.knapsack import Knapsack
 from rampup.problems.okd import OKD
 from rampup.types import PolicyFn
 
 # Enough points for a smooth picture, few enough to keep a run folder small.
-_TIMES, _SIDE = 200, 25
+_TIMES, _SIDE, _RANKS = 200, 25, 10
 # Slices at a third and at two thirds of the arrivals, as far along as a player on course would be, behind and ahead.
 _MOMENTS = (1 / 3, 2 / 3)
 
 
 def portrait(problem: Problem, policy_fn: PolicyFn) -> dict[str, Any] | None:
-    """A picture of a policy for best choice, the knapsack or AdWords; nothing for any other problem."""
+    """A picture of a policy for one of our own problems; nothing for any other."""
     if isinstance(problem, BCP):
         return _over_time(problem, policy_fn)
+    if isinstance(problem, Choice):
+        return _over_arrivals(problem, policy_fn)
     if isinstance(problem, Knapsack):
         return _over_items(problem, policy_fn)
     if isinstance(problem, Auction):
@@ -50,6 +54,33 @@ def _over_time(problem: BCP, policy_fn: PolicyFn) -> dict[str, Any]:
         "with_record": _short(accept[:, 1]),
         "without_record": _short(accept[:, 0]),
         "optimal_threshold": int(bcp.optimum(problem.record_probs).threshold),
+    }
+
+
+def _over_arrivals(problem: Choice, policy_fn: PolicyFn) -> dict[str, Any]:
+    """The chance of accepting an arrival by its rank so far, or its value, with all picks left and with one."""
+    n, picks = problem.horizon, problem.num_picks
+    arrivals = np.unique(np.linspace(1, n, min(n, _SIDE)).round().astype(int))
+    if problem.payoffs is None:
+        measure, marks = "value", np.linspace(0, problem.bounds()[1][1], _SIDE)
+        shown = marks
+    else:
+        # The best at the end, which is on top.
+        measure, marks = "rank so far", np.arange(min(n, _RANKS), 0, -1)
+        shown = 1 / marks
+    grid = np.stack(np.meshgrid(arrivals / n, shown, indexing="ij"), axis=-1).reshape(-1, 2)
+    slices = []
+    for who, one in (("", policy_fn), (", optimal", exact_choice.planned(problem))):
+        for left in dict.fromkeys((picks, 1)):
+            seen = np.concatenate([grid, np.full((len(grid), 1), left / picks)], axis=1)
+            accept = np.asarray(_probs(one, jnp.asarray(seen)))[:, 1].reshape(len(arrivals), len(marks))
+            slices.append({"name": f"{left} of {picks} left{who}", "accept": _short(accept)})
+    return {
+        "kind": "over_arrivals",
+        "arrival": arrivals.tolist(),
+        "measure": measure,
+        "marks": _short(marks),
+        "slices": slices,
     }
 
 

@@ -427,7 +427,22 @@ def test_portraits_show_the_budget_there_is():
     assert picture["budget"][-1] == 2.5
     picture = portrait(rampup.make("okd_value", n=6, B=1), policy_named(rampup.make("okd_value", n=6, B=1), "greedy"))
     assert len(picture["slices"]) == 6
-    assert portrait(rampup.make("choice", n=6), policy_named(rampup.make("choice", n=6), "classical")) is None
+
+
+@pytest.mark.parametrize("parameters", [{"n": 30, "k": 3}, {"n": 12}, {"n": 20, "k": 2, "payoff": "value"}])
+def test_portraits_of_choice_show_the_optimal_policy_beside(parameters):
+    problem = rampup.make("choice", **parameters)
+    picture = portrait(problem, policy_named(problem, "optimal"))
+    own, optimal = np.array_split([one["accept"] for one in picture["slices"]], 2)
+    assert [one["name"] for one in picture["slices"]][len(own) :] == [
+        f"{one['name']}, optimal" for one in picture["slices"][: len(own)]
+    ]
+    assert len(own) == min(problem.num_picks, 2)
+    np.testing.assert_array_equal(own, optimal)
+    # Nothing is accepted first that will not be last: the least good arrival, and with time left only the best.
+    assert optimal[-1][0][0] == 0
+    assert optimal[-1][-2][-1] == 1
+    assert optimal.shape[1:] == (len(picture["arrival"]), len(picture["marks"]))
 
 
 # --- refusals

@@ -54,6 +54,10 @@ def portrait_of(problem):
     if problem == "bcp":
         chances = {"with_record": [0.0, 0.5, 1.0], "without_record": [0.0, 0.0, 0.1]}
         return {"kind": "over_time", "arrival": [1, 2, 3], "optimal_threshold": 1} | chances
+    if problem == "choice":
+        marks = {"arrival": [1, 2, 3, 4, 5], "measure": "rank so far", "marks": [5, 4, 3, 2, 1]}
+        slices = [{"name": name, "accept": grid} for name in "abcd"]
+        return {"kind": "over_arrivals", "slices": slices} | marks
     if problem == "okd":
         slices = [{"at": 1 / 3, "name": name, "used": 0.3, "collected": 0.3, "accept": grid} for name in "abcdef"]
         return {"kind": "over_items", "size": axis, "value": axis, "slices": slices}
@@ -352,7 +356,8 @@ def test_drawn_numbers_are_finite(folder):
 
 def test_several_runs_are_compared_and_each_has_its_section(tmp_path):
     folders = [
-        make_run(tmp_path / problem, name=f"run {problem}", problem=problem) for problem in ("bcp", "okd", "adw")
+        make_run(tmp_path / problem, name=f"run {problem}", problem=problem)
+        for problem in ("bcp", "choice", "okd", "adw")
     ]
     text = page_of(folders)
     page = Page(text)
@@ -489,7 +494,7 @@ def test_in_a_browser_the_y_axis_fits_what_is_visible(browser, folder, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", ["bcp", "okd", "adw"])
+@pytest.mark.parametrize("problem", ["bcp", "choice", "okd", "adw"])
 def test_in_a_browser_a_policy_tells_its_chances(browser, tmp_path, problem):
     page = Shown(browser, [make_run(tmp_path / "run", problem=problem)], tmp_path / "page.html")
     picture = page.all(".portrait svg" if problem == "bcp" else ".map canvas")[0]
@@ -505,7 +510,7 @@ def test_in_a_browser_a_policy_tells_its_chances(browser, tmp_path, problem):
 @pytest.mark.slow
 def test_in_a_browser_a_phone_shows_all_without_scrolling_sideways(browser, tmp_path):
     name = "a" * 300
-    folders = [make_run(tmp_path / problem, name=name, problem=problem) for problem in ("bcp", "okd", "adw")]
+    folders = [make_run(tmp_path / problem, name=name, problem=problem) for problem in ("bcp", "choice", "okd", "adw")]
     size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     page = Shown(browser, folders, tmp_path / "page.html")

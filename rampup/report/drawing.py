@@ -92,9 +92,9 @@ def _short_portrait(portrait: dict[str, Any]) -> dict[str, Any]:
     """Chances to three digits: a colour tells no more."""
     if "slices" not in portrait:
         return portrait
-    chances = "accept" if portrait["kind"] == "over_items" else "wins"
+    chances = "wins" if portrait["kind"] == "over_bids" else "accept"
     slices = [
-        {"at": one["at"], "name": one.get("name", ""), "chances": np.round(one[chances], 3).tolist()}
+        {"at": one.get("at"), "name": one.get("name", ""), "chances": np.round(one[chances], 3).tolist()}
         for one in portrait["slices"]
     ]
     return portrait | {"slices": slices}

@@ -147,6 +147,26 @@ def _draw_over_time(title: str, portrait: dict[str, Any]) -> Any:
     return figure
 
 
+def _draw_over_arrivals(title: str, portrait: dict[str, Any]) -> Any:
+    from matplotlib.figure import Figure
+
+    slices = portrait["slices"]
+    columns = len(slices) // 2
+    figure = Figure(figsize=(4.3 * columns + 1, 5.6), layout="constrained")
+    grid = figure.subplots(2, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, one in zip(grid.flat, slices, strict=True):
+        _draw_map(axes, portrait["arrival"], portrait["marks"], one["accept"])
+        axes.set_title(one["name"], fontsize=10)
+    for axes in grid[-1]:
+        axes.set_xlabel("arrival")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(portrait["measure"])
+    if portrait["measure"] != "value":
+        # The best rank is the first.
+        grid[0, 0].invert_yaxis()
+    return _with_scale(figure, grid, "chance of accepting", title)
+
+
 def _draw_over_items(title: str, portrait: dict[str, Any]) -> Any:
     from matplotlib.figure import Figure
 
@@ -189,6 +209,7 @@ def _with_scale(figure: Any, grid: Any, label: str, title: str) -> Any:
 
 _PORTRAITS: dict[str, Callable[[str, dict[str, Any]], Any]] = {
     "over_time": _draw_over_time,
+    "over_arrivals": _draw_over_arrivals,
     "over_items": _draw_over_items,
     "over_bids": _draw_over_bids,
 }

@@ -375,7 +375,8 @@
   }
 
   function drawMap(parent, slice, across, up, what) {
-    const title = Math.round(100 * slice.at) + "% seen" + (slice.name ? ", " + slice.name : "");
+    const moment = slice.at === null ? [] : [Math.round(100 * slice.at) + "% seen"];
+    const title = [...moment, ...(slice.name ? [slice.name] : [])].join(", ");
     const node = html("div", "map"), canvas = html("canvas"), side = html("div", "up"), foot = html("div", "across");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${what} by ${across.name} and ${up.name}, ${title}`);
@@ -412,6 +413,11 @@
 
   const PORTRAITS = {
     over_time: drawOverTime,
+    over_arrivals: (parent, portrait) => {
+      drawMaps(parent, portrait, { name: "arrival", values: portrait.arrival }, { name: portrait.measure, values: portrait.marks },
+        "chance of accepting");
+      return `Arrivals by time and ${portrait.measure}, with all picks left and with one; the optimal policy beside.`;
+    },
     over_items: (parent, portrait) => {
       drawMaps(parent, portrait, { name: "size", values: portrait.size }, { name: "value", values: portrait.value },
         "chance of accepting");
