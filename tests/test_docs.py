@@ -145,9 +145,13 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [pytest.param("tutorial.md", marks=pytest.mark.long), "from-csv.md"])
-def test_the_commands_of_a_tutorial_print_what_it_says(name, tmp_path):
+def test_the_commands_of_a_tutorial_print_what_it_says(name, tmp_path, monkeypatch):
+    # Its commands have programs in common.
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
+    folder = tmp_path / "tutorial"
+    folder.mkdir()
     page = (DOCS / name).read_text()
-    anew = script("run_tutorial").done(page, tmp_path)
+    anew = script("run_tutorial").done(page, folder)
     assert len(re.findall(r"^\$ rampup", page, flags=re.MULTILINE)) >= 8
     assert without_numbers(anew) == without_numbers(page)
 

@@ -764,7 +764,7 @@ def test_a_run_killed_again_and_again_comes_to_the_same_end(tmp_path):
     """RAMPUP_KILLS says how many times."""
     kills, chance = int(os.environ.get("RAMPUP_KILLS", "2")), random.Random(0)
     experiment = tmp_path / "tiny.yaml"
-    trainer = TINY["trainer"] | {"iterations": 20_000, "warmup_iterations": 20_000, "record_every": 50}
+    trainer = TINY["trainer"] | {"iterations": 8_000, "warmup_iterations": 8_000, "record_every": 50}
     experiment.write_text(yaml.safe_dump(TINY | {"trainer": trainer}))
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "xla"),
