@@ -55,7 +55,7 @@ class Polynomial(Features):
     degrees: tuple[int, ...] = eqx.field(static=True)
     basis: str = eqx.field(static=True)
 
-    def __init__(self, degrees: tuple[int, ...], basis: str = "monomial"):
+    def __init__(self, degrees: Sequence[int], basis: str = "monomial"):
         self.degrees = tuple(arguments.integer("degree", degree, least=1) for degree in degrees)
         self.basis = arguments.known_name("basis", basis, BASES)
         self.size = math.prod(self.degrees)
@@ -85,28 +85,35 @@ class Polynomial(Features):
     def combination(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, " feat"]:
         return self._moments(weights, variables, self.degrees)
 
-    def combination_fixing(
-        self, places: Sequence[int], weights: Float[Array, " row"], variables: Rows
-    ) -> Float[Array, " feat"]:
-        """The sum of w phi over a few rows in which the variables at some places are the same: their part is one."""
-        powers = [BASES[self.basis](column, degree) for column, degree in zip(variables.T, self.degrees, strict=True)]
-        own = [place for place in range(len(powers)) if place not in places]
-        sums = jnp.sum(reduce(_all_products, [powers[place] for place in own], weights[None, :]), axis=1)
-        # The axes of phi, the last variable's first; what is the same along one of them has length one there.
-        product = sums.reshape([self.degrees[place] if place in own else 1 for place in range(len(powers))][::-1])
-        for place in places:
-            product = product * powers[place][:, 0].reshape([1] * (len(powers) - 1 - place) + [-1] + [1] * place)
-        return product.ravel()
-
     def gram(self, weights: Float[Array, " row"], variables: Rows) -> Float[Array, "feat feat"]:
         """Products of basis polynomials are sums of ones of up to twice the degree, of which there are far fewer."""
-        lengths = [2 * degree - 1 for degree in self.degrees]
-        moments = self._moments(weights, variables, lengths).reshape(lengths[::-1])
+        return self.gram_of(self._moments(weights, variables, self.doubled))
+
+    @property
+    def doubled(self) -> tuple[int, ...]:
+        """How many basis polynomials of each variable are in products of two."""
+        return tuple(2 * degree - 1 for degree in self.degrees)
+
+    def moments(self, variables: Rows) -> Float[Array, "product row"]:
+        """The products of basis polynomials, of up to twice the degree, of which phi phi' is made."""
+        return reduce(
+            _all_products, self._powers(variables, self.doubled), jnp.ones((1, len(variables)), variables.dtype)
+        )
+
+    def gram_of(self, moments: Float[Array, "product ..."]) -> Float[Array, "... feat feat"]:
+        """Sums of phi phi' from the same sums of these products."""
+        rest, count = moments.shape[1:], len(self.degrees)
+        moments = moments.reshape(*self.doubled[::-1], *rest)
         for degree in self.degrees[::-1]:
             # Takes the foremost axis away and adds two at the end: after all, both degrees of every variable.
             moments = jnp.tensordot(moments, jnp.asarray(PRODUCTS[self.basis](degree), moments.dtype), axes=(0, 2))
-        count = len(self.degrees)
-        return moments.transpose([*range(0, 2 * count, 2), *range(1, 2 * count, 2)]).reshape(self.size, self.size)
+        axes = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
+        order = [*range(len(rest)), *(len(rest) + axis for axis in axes)]
+        return moments.transpose(order).reshape(*rest, self.size, self.size)
+
+    def _powers(self, variables: Rows, lengths: Sequence[int]) -> list[Float[Array, "degree row"]]:
+        """The basis polynomials of every variable."""
+        return [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
 
     def _moments(
         self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
@@ -116,7 +123,7 @@ class Polynomial(Features):
             return self.sums_in_registers(weights, variables, lengths)
         if len(weights) > ROWS_AT_ONCE:
             return _in_pieces(partial(self._moments, lengths=lengths), weights, variables, math.prod(lengths))
-        powers = [BASES[self.basis](column, length) for column, length in zip(variables.T, lengths, strict=True)]
+        powers = self._powers(variables, lengths)
         half = len(powers) // 2
         fast, slow = (reduce(_all_products, part, weights[None, :] ** 0) for part in (powers[:half], powers[half:]))
         return sum_of_products(slow, weights[None, :] * fast).ravel()

@@ -48,16 +48,6 @@ def logits(
     return jax.vmap(lambda row: features.dot(theta, row))(variables)
 
 
-def combination(
-    features: Features, weights: Float[Array, " row"], variables: Variables, shared: tuple[int, ...] = ()
-) -> Float[Array, " feat"]:
-    """Return the sum of w phi over the rows of variables of a state; `shared` as above."""
-    if isinstance(features, Polynomial) and shared:
-        return features.combination_fixing(shared, weights, variables)
-    # A sum written out, not a product of many small matrices.
-    return jnp.sum(weights[:, None] * jax.vmap(features.phi)(variables), axis=0)
-
-
 def logits_of_log_probs(log_probs: LogProbs, num_rows: int) -> Float[Array, " row"]:
     """Logits by which one acts so: of every action, or of accept alone where that is the only row."""
     return log_probs[1:] - log_probs[0] if num_rows == 1 else log_probs
@@ -81,9 +71,9 @@ def log_shares(logits: Float[Array, " row"]) -> LogProbs:
     return shifted - jnp.log(jnp.sum(jnp.exp(shifted)))
 
 
-def log_probs(features: Features, theta: Theta, variables: Variables) -> LogProbs:
-    """Return ln pi_theta(a|s) of every action a."""
-    return log_shares(logits(features, theta, variables))
+def log_probs(features: Features, theta: Theta, variables: Variables, shared: tuple[int, ...] = ()) -> LogProbs:
+    """Return ln pi_theta(a|s) of every action a; `shared` as above."""
+    return log_shares(logits(features, theta, variables, shared))
 
 
 def score(features: Features, theta: Theta, variables: Variables, action: Action) -> Theta:
@@ -128,7 +118,8 @@ class LogLinear(eqx.Module):
     theta: Theta
 
     def __call__(self, observation: Observation) -> LogProbs:
-        return log_probs(self.features, self.theta, self.problem.variables(observation))
+        variables = self.problem.variables(observation)
+        return log_probs(self.features, self.theta, variables, self.problem.shared_variables)
 
 
 def largest_feature_norm(problem: Problem, features: Features) -> float:

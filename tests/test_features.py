@@ -47,19 +47,6 @@ def test_fixing_some_variables_leaves_a_polynomial_of_the_others(degrees, basis,
     np.testing.assert_allclose(fewer.dot(rest, row[np.array(others)]), features.dot(theta, row), rtol=1e-12, atol=1e-12)
 
 
-@given(DEGREES, st.sampled_from(["monomial", "legendre"]), seeds, st.data())
-@settings(max_examples=60)
-def test_sums_over_rows_that_share_some_variables_are_the_dense_ones(degrees, basis, seed, data):
-    features = Polynomial(degrees, basis)
-    weights, variables = drawn_rows(seed, len(degrees), float)
-    places = data.draw(st.sets(st.integers(0, len(degrees) - 1)))
-    for place in places:
-        variables = variables.at[:, place].set(variables[0, place])
-    found = features.combination_fixing(tuple(places), weights, variables)
-    wanted = weights @ jax.vmap(features.phi)(variables)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13 * float(jnp.abs(weights).sum() + 1))
-
-
 def test_logits_are_the_same_when_what_all_actions_share_is_done_once():
     problem = rampup.make("adw", n=5, m=4, V=2)
     rng = np.random.default_rng(0)

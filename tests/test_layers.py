@@ -19,6 +19,7 @@ LAYERS = [
     ["integer_programs"],
     ["problems"],
     ["features"],
+    ["scores"],
     ["policy"],
     ["runs"],
     ["episodes"],

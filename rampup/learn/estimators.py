@@ -11,10 +11,11 @@ from rampup import policy as policies
 from rampup.diagnostics import Moments
 from rampup.exact import bcp, finite
 from rampup.exact.playable import FiniteProblem
-from rampup.features import Features, sum_of_products
+from rampup.features import Features
 from rampup.learn.sampler import Behaviour, Branches, branches
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.scores import split
 from rampup.types import Key, PolicyFn, Real, Theta
 
 
@@ -42,10 +43,10 @@ def from_branches(problem: Problem, features: Features, theta: Theta, seen: Bran
         rows, excess = variables[:, 0], surplus[:, 1]
         fisher = features.gram(share * excess**2, rows)
         return Estimate(fisher, features.combination(share * excess * advantage, rows))
-    score = lambda surplus, variables: policies.combination(features, surplus, variables, shared)
-    scores = jax.vmap(score)(surplus, variables)
-    weighted = scores * share[:, None]
-    return Estimate(sum_of_products(weighted.T, scores.T), advantage @ weighted)
+    parts = split(features, variables.shape[2], shared)
+    scores = jnp.sum(surplus[:, :, None] * parts.rows(variables), axis=1, keepdims=True)
+    sums = parts.sums((share * advantage)[:, None], scores, variables)
+    return Estimate(parts.squares(share[:, None], scores, variables), sums)
 
 
 def algorithm4(

@@ -17,6 +17,7 @@ from rampup.learn.estimators import sampling_measure
 from rampup.learn.sampler import Behaviour, branch_log_probs, roll_in_log_probs
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
+from rampup.scores import combination, split
 from rampup.types import Key, Keys, LogProbs, Observation, PolicyFn, Real, Theta
 
 
@@ -234,7 +235,8 @@ def _against_reference(
 
     def of_state(observation, is_alive):
         variables = problem.variables(observation)
-        own, wanted = policies.log_probs(features, theta, variables), reference_fn(observation)
+        own = policies.log_probs(features, theta, variables, problem.shared_variables)
+        wanted = reference_fn(observation)
         probs = jnp.exp(wanted)
         pull = jnp.sum(jnp.where(probs > 0, probs * own, 0.0))
         numbers = pull, -policies.entropy(wanted) - pull, (probs - jnp.exp(own))[-len(variables) :]
@@ -243,7 +245,8 @@ def _against_reference(
     pulls, divergences, surplus, variables = jax.vmap(jax.vmap(of_state))(seen.observations, seen.is_alive)
     # Each state stands for some, and the mean is over episodes.
     count = len(seen.is_alive) / seen.stride
-    shift = features.combination(surplus.ravel() / count, variables.reshape(-1, variables.shape[-1]))
+    surplus, variables = (part.reshape(-1, *part.shape[2:]) for part in (surplus, variables))
+    shift = combination(features, surplus / count, variables, problem.shared_variables)
     return jnp.sum(pulls) / count, jnp.sum(divergences) / count, shift
 
 
@@ -254,23 +257,19 @@ def _fisher(
     # Kappa depends only on the span of the features.
     basis = better_conditioned(features)
 
-    def weights_of(observation, is_alive):
-        """A state's Fisher matrix as a weighted sum: of phi phi', its variables given, or of score score'."""
+    def of_state(observation, is_alive):
         variables = problem.variables(observation)
-        probs, own = jnp.exp(action_fn(observation)), jnp.exp(policies.log_probs(features, theta, variables))
-        if len(variables) == 1:
-            # Both scores are multiples of phi: one row stands for both.
-            return jnp.where(is_alive, probs[1] * own[0] ** 2 + probs[0] * own[1] ** 2, 0.0), variables[0]
-        rows = jax.vmap(basis.phi)(variables)
-        scores = rows - jnp.sum(own[:, None] * rows, axis=0)[None, :]
-        return jnp.where(is_alive, probs, 0.0), scores
+        own = policies.log_probs(features, theta, variables, problem.shared_variables)
+        return jnp.where(is_alive, seen.stride * jnp.exp(action_fn(observation)), 0.0), jnp.exp(own), variables
 
-    weights, rows = jax.vmap(jax.vmap(weights_of))(seen.observations, seen.is_alive)
-    weights, rows = seen.stride * weights, rows.reshape(-1, rows.shape[-1])
-    if weights.ndim == 2:
-        return basis.gram(weights.ravel(), rows)
-    scores = jnp.sqrt(weights).ravel()[:, None] * rows
-    return scores.T @ scores
+    of_states = jax.vmap(jax.vmap(of_state))(seen.observations, seen.is_alive)
+    probs, own, variables = (part.reshape(-1, *part.shape[2:]) for part in of_states)
+    if variables.shape[1] == 1:
+        # Both scores are multiples of phi: one row stands for both.
+        return basis.gram(probs[:, 1] * own[:, 0] ** 2 + probs[:, 0] * own[:, 1] ** 2, variables[:, 0])
+    parts = split(basis, variables.shape[2], problem.shared_variables)
+    rows = parts.rows(variables)
+    return parts.squares(probs, rows - jnp.sum(own[:, :, None] * rows, axis=1, keepdims=True), variables)
 
 
 def _kappa(fishers: Float[Array, "group 2 feat feat"], key: Key, effort: Effort) -> tuple[kappa.Kappa, Real]:
