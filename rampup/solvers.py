@@ -227,14 +227,15 @@ def _tridiagonal(space: _Krylov, rise: Number, right: Sequence[Number]) -> list[
     """(I + rise M)^-1 times a vector of the space, by elimination."""
     # No pivot is smaller, but for rounding: M is positive, and a multiplier falls to SMALLEST of itself at most.
     least = jnp.where(rise > 0, jnp.ones_like(rise), SMALLEST)
-    pivots, reduced = [jnp.maximum(1 + rise * space.diagonal[0], least)], [right[0]]
+    # Divisions take longest, and each would wait for the last: one for each pivot.
+    inverses, reduced = [1 / jnp.maximum(1 + rise * space.diagonal[0], least)], [right[0]]
     for main, side, part in zip(space.diagonal[1:], space.beside, right[1:], strict=True):
-        multiple = rise * side / pivots[-1]
+        multiple = rise * side * inverses[-1]
         reduced.append(part - multiple * reduced[-1])
-        pivots.append(jnp.maximum(1 + rise * main - multiple * rise * side, least))
-    found = [reduced[-1] / pivots[-1]]
-    for pivot, side, part in zip(pivots[-2::-1], space.beside[::-1], reduced[-2::-1], strict=True):
-        found.append((part - rise * side * found[-1]) / pivot)
+        inverses.append(1 / jnp.maximum(1 + rise * main - multiple * rise * side, least))
+    found = [reduced[-1] * inverses[-1]]
+    for inverse, side, part in zip(inverses[-2::-1], space.beside[::-1], reduced[-2::-1], strict=True):
+        found.append((part - rise * side * found[-1]) * inverse)
     return found[::-1]
 
 
