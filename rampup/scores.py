@@ -48,11 +48,12 @@ class Split(NamedTuple):
         self, weights: Float[Array, "state score"], scores: Scores, states: States
     ) -> Float[Array, "feat feat"]:
         """The sum of w score score' over all scores, of weights that are not negative."""
+        # A root of the weight on both sides: one array is written, not two.
+        rows = jnp.sqrt(weights)[:, :, None] * scores
         if self.shared.size == 1:
-            # A root of the weight on both sides: one array is written, not two.
-            rows = (jnp.sqrt(weights)[:, :, None] * scores).reshape(-1, scores.shape[-1])
-            return sum_of_products(rows.T, rows.T)
-        own = jnp.sum(weights[:, :, None, None] * scores[:, :, :, None] * scores[:, :, None, :], axis=1)
+            flat = rows.reshape(-1, rows.shape[-1])
+            return sum_of_products(flat.T, flat.T)
+        own = jnp.sum(rows[:, :, :, None] * rows[:, :, None, :], axis=1)
         moments = self.shared.moments(_at(self.shared_places, states[:, 0]))
         sums = sum_of_products(moments, own.reshape(len(own), -1).T)
         squares = self.shared.gram_of(sums).reshape(*own.shape[1:], self.shared.size, self.shared.size)
