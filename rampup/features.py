@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from rampup import arguments, registers
+from rampup import arguments, kernels, registers
 from rampup.problems.base import Problem
 from rampup.problems.bcp import BCP
 from rampup.types import Real, Theta
@@ -119,7 +119,7 @@ class Polynomial(Features):
         self, weights: Float[Array, " row"], variables: Rows, lengths: Sequence[int]
     ) -> Float[Array, " product"]:
         """The sums of w times each product of basis polynomials, as one product of two matrices."""
-        if jax.default_backend() != "cpu" and math.prod(lengths) <= _FEW_SUMS:
+        if math.prod(lengths) <= _FEW_SUMS and kernels.can_be_had():
             return self.sums_in_registers(weights, variables, lengths)
         if len(weights) > ROWS_AT_ONCE:
             return _in_pieces(partial(self._moments, lengths=lengths), weights, variables, math.prod(lengths))

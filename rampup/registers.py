@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
+from rampup import kernels
 from rampup.lanes import INNER, Parts, Whole, number_by_number, settled
 
 BLOCK = 128
@@ -81,7 +82,6 @@ class Loop:
             lanes: arrays with the lanes as their last axis, a multiple of `BLOCK` of them.
         """
         from jax.experimental import pallas
-        from jax.experimental.pallas import triton
 
         blocks = _Blocks.of(constants, lanes)
         model = self._carried_by(blocks)
@@ -106,15 +106,15 @@ class Loop:
         num_lanes = arrays[-1].shape[-1]
         parts = jax.tree.leaves(model, is_leaf=_is_parts)
         shapes = [jax.ShapeDtypeStruct((*one.shape, num_lanes), one.numbers[0].dtype) for one in parts]
-        found = pallas.pallas_call(
+        found = kernels.launch(
             kernel,
+            arrays,
+            [block_of(array, at >= blocks.num_constants) for at, array in enumerate(arrays)],
             shapes,
-            grid=(num_lanes // BLOCK,),
-            in_specs=[block_of(array, at >= blocks.num_constants) for at, array in enumerate(arrays)],
-            out_specs=[block_of(shape, True) for shape in shapes],
-            compiler_params=triton.CompilerParams(num_warps=NUM_WARPS, num_stages=1),
-            interpret=jax.default_backend() == "cpu",
-        )(*arrays)
+            [block_of(shape, True) for shape in shapes],
+            num_blocks=num_lanes // BLOCK,
+            num_warps=NUM_WARPS,
+        )
         whole = [Whole(array.astype(one.numbers[0].dtype)) for array, one in zip(found, parts, strict=True)]
         return jax.tree.unflatten(jax.tree.structure(model, is_leaf=_is_parts), whole)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from rampup import factors
+from rampup import factors, kernels
 from rampup.factors import Matrix, Vector
 
 Number = Float[Array, "*batch"]
@@ -45,9 +45,9 @@ def in_ball(fisher: Matrix, gradient: Vector, radius: Radius, guess: Number | fl
     )
     if jax.default_backend() == "cpu":
         return _searched(fisher, gradient, radius, guess, _Means(factors.by_substitution, False, 3))
-    if fisher.shape[-1] > factors.KERNEL_SIZE:
-        return _searched(fisher, gradient, radius, guess, _Means(factors.by_products, True, 5))
-    return _in_one_kernel(fisher, gradient, radius, guess)
+    if fisher.shape[-1] <= factors.KERNEL_SIZE and kernels.can_be_had():
+        return _in_one_kernel(fisher, gradient, radius, guess)
+    return _searched(fisher, gradient, radius, guess, _Means(factors.by_products, True, 5))
 
 
 def ridge_project(fisher: Matrix, gradient: Vector, radius: Radius, *, ridge: float) -> Solution:
@@ -242,7 +242,6 @@ def _tridiagonal(space: _Krylov, rise: Number, right: Sequence[Number]) -> list[
 def _in_one_kernel(fisher: Matrix, gradient: Vector, radius: Number, guess: Number) -> Solution:
     """The whole search in one kernel, a block of threads for each problem."""
     from jax.experimental import pallas
-    from jax.experimental.pallas import triton
 
     batch, size = gradient.shape[:-1], gradient.shape[-1]
 
@@ -264,15 +263,9 @@ def _in_one_kernel(fisher: Matrix, gradient: Vector, radius: Number, guess: Numb
     )
     flags = jax.ShapeDtypeStruct(arrays[3].shape, jnp.int32)
     shapes = *(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (arrays[1], arrays[2], arrays[3])), flags
-    direction, multiplier, residual, is_active = pallas.pallas_call(
-        kernel,
-        shapes,
-        grid=(len(arrays[0]),),
-        in_specs=[block_of(array) for array in arrays],
-        out_specs=tuple(block_of(array) for array in shapes),
-        compiler_params=triton.CompilerParams(num_warps=8, num_stages=1),
-        interpret=jax.default_backend() == "cpu",
-    )(*arrays)
+    blocks, blocks_found = ([block_of(array) for array in part] for part in (arrays, shapes))
+    found = kernels.launch(kernel, arrays, blocks, shapes, blocks_found, num_blocks=len(arrays[0]), num_warps=8)
+    direction, multiplier, residual, is_active = found
     numbers = (part.reshape(batch) for part in (multiplier, residual, is_active > 0))
     return Solution(direction[:, :size].reshape(gradient.shape), *numbers)
 

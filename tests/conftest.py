@@ -48,6 +48,7 @@ CHECKED = (
     "solvers",
     "diagnostics",
     "features",
+    "scores",
     "kappa",
     "episodes",
     "policy",

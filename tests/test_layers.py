@@ -14,7 +14,7 @@ LAYERS = [
     ["data"],
     ["decide"],
     ["streams"],
-    ["lanes"],
+    ["lanes", "kernels"],
     ["registers"],
     ["integer_programs"],
     ["problems"],

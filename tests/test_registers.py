@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rampup
-from rampup import registers, streams
+from rampup import kernels, registers, streams
 from rampup.lanes import in_single_precision
 from rampup.learn import sampler
 from rampup.learn.sampler import Behaviour, branches
@@ -69,8 +69,16 @@ def test_problems_for_which_a_kernel_has_no_rule_are_known_to_be_such(monkeypatc
     problem = in_single_precision(rampup.make(name, n=4))
     features = rampup.as_features("monomial:2", problem)
     player = sampler._Player(problem, features, jnp.zeros((1, features.size), jnp.float32), None, None, None)
-    monkeypatch.setattr(jax, "default_backend", lambda: "cuda")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert kernels.can_be_had()
     assert not sampler._fits_a_kernel(player)
+
+
+def test_kernels_are_for_gpus_and_for_a_jax_that_can_write_them(monkeypatch):
+    for backend, has_triton in [("gpu", True), ("gpu", False), ("cpu", True), ("tpu", True)]:
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        monkeypatch.setattr(kernels, "find_spec", lambda name, has_triton=has_triton: name if has_triton else None)
+        assert kernels.can_be_had() == (backend == "gpu" and has_triton)
 
 
 def test_runs_in_one_batch_are_played_by_one_kernel():

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from rampup import kernels, registers, streams
 from rampup import policy as policies
-from rampup import registers, streams
 from rampup.devices import Share
 from rampup.features import Features, Polynomial
 from rampup.lanes import Whole, in_single_precision, is_laned, over_lanes, settled, some_lanes, whole
@@ -307,7 +307,7 @@ _LOOP = registers.Loop(_begin, _advance)
 
 def _fits_a_kernel(player: _Player) -> bool:
     """Whether episodes are played in registers: where that is faster, and there is a rule for all they do."""
-    if jax.default_backend() == "cpu" or not isinstance(player.features, Polynomial) or player.sampler_fn is not None:
+    if not kernels.can_be_had() or not isinstance(player.features, Polynomial) or player.sampler_fn is not None:
         return False
     instance = jax.eval_shape(player.problem.draw, streams.key(0))
     number, flag = (jax.ShapeDtypeStruct((), dtype) for dtype in (player.thetas.dtype, jnp.bool_))
