@@ -92,7 +92,7 @@ def test_a_policy_chooses_as_before(problem, parameters, features, tmp_path):
     found = read_policy(path, made)
     low, high = map(np.asarray, made.bounds())
     observations = jnp.asarray(generator.uniform(low, high, size=(50, len(low))))
-    before = lambda seen: policies.log_probs(basis, jnp.asarray(theta), made.variables(seen))
+    before = policies.LogLinear(made, basis, jnp.asarray(theta))
     assert np.array_equal(jax.vmap(found)(observations), jax.vmap(before)(observations))
 
 

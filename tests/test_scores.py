@@ -39,7 +39,7 @@ def assert_sums_are_those_of_phi(features, states, shared, rng):
 
 
 @given(degrees, st.sampled_from(["monomial", "legendre"]), st.integers(0, 2**32 - 1), st.data())
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_sums_by_factors_are_those_of_phi(degrees, basis, seed, data):
     rng = np.random.default_rng(seed)
     shared = tuple(data.draw(st.sets(st.integers(0, len(degrees) - 1))))
