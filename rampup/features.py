@@ -106,7 +106,8 @@ class Polynomial(Features):
         moments = moments.reshape(*self.doubled[::-1], *rest)
         for degree in self.degrees[::-1]:
             # Takes the foremost axis away and adds two at the end: after all, both degrees of every variable.
-            moments = jnp.tensordot(moments, jnp.asarray(PRODUCTS[self.basis](degree), moments.dtype), axes=(0, 2))
+            products = jnp.asarray(PRODUCTS[self.basis](degree), moments.dtype)
+            moments = jnp.tensordot(moments, products, axes=(0, 2), precision="highest")
         axes = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
         order = [*range(len(rest)), *(len(rest) + axis for axis in axes)]
         return moments.transpose(order).reshape(*rest, self.size, self.size)
@@ -161,7 +162,7 @@ def by_small_sums(left: Float[Array, "left row"], right: Float[Array, "right row
     """The same for a GPU, which has few blocks of threads for one long sum, and many for short ones side by side."""
     extra = -left.shape[1] % _ROWS_OF_A_SUM
     pieces = (jnp.pad(part, ((0, 0), (0, extra))).reshape(len(part), -1, _ROWS_OF_A_SUM) for part in (left, right))
-    return jnp.sum(jnp.einsum("ipr,jpr->pij", *pieces), axis=0)
+    return jnp.sum(jnp.einsum("ipr,jpr->pij", *pieces, precision="highest"), axis=0)
 
 
 _ROWS_OF_A_SUM = 512

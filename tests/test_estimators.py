@@ -337,3 +337,12 @@ def test_updates_have_the_distribution_of_a_plain_transcription(name):
             for column in range(directions.shape[1]):
                 pair = (np.round(part @ directions[:, column], 9) for part in (one, other))
                 assert scipy.stats.ks_2samp(*pair).pvalue > 1e-5
+
+
+def test_products_of_matrices_in_an_episode_are_not_rougher_than_single_precision():
+    problem, features = rampup.make("bcp", n=5), rampup.user_features(lambda row: row, 2)
+    play = lambda key: branches(problem, features, jnp.ones(2), None, key, num_lanes=3, regularisation=None, clip=15.0)
+    program = str(jax.make_jaxpr(play)(streams.key(0)))
+    # On a GPU the usual precision of a product is far below that of its numbers.
+    assert program.count("dot_general") > 0
+    assert program.count("Precision.HIGHEST") == 2 * program.count("dot_general")

@@ -111,6 +111,8 @@ class _Seen(NamedTuple):
     is_alive: Flag
 
 
+# Products of matrices of a problem's or of features' own would else be rougher than single precision on a GPU.
+@jax.default_matmul_precision("highest")
 def branches(
     problem: Problem,
     features: Features,
