@@ -40,25 +40,31 @@ class Split(NamedTuple):
 
     def sums(self, weights: Float[Array, "state score"], scores: Scores, states: States) -> Theta:
         """The sum of w score over all scores."""
-        shared = jax.vmap(self.shared.phi)(_at(self.shared_places, states[:, 0]))
         own = jnp.sum(weights[:, :, None] * scores, axis=1)
-        return sum_of_products(shared.T, own.T).ravel()[self.order]
+        return sum_of_products(self._shared_rows(states).T, own.T).ravel()[self.order]
 
     def squares(
         self, weights: Float[Array, "state score"], scores: Scores, states: States
     ) -> Float[Array, "feat feat"]:
         """The sum of w score score' over all scores, of weights that are not negative."""
         # A root of the weight on both sides: one array is written, not two.
-        rows = jnp.sqrt(weights)[:, :, None] * scores
-        if self.shared.size == 1:
-            flat = rows.reshape(-1, rows.shape[-1])
-            return sum_of_products(flat.T, flat.T)
-        own = jnp.sum(rows[:, :, :, None] * rows[:, :, None, :], axis=1)
-        moments = self.shared.moments(_at(self.shared_places, states[:, 0]))
-        sums = sum_of_products(moments, own.reshape(len(own), -1).T)
-        squares = self.shared.gram_of(sums).reshape(*own.shape[1:], self.shared.size, self.shared.size)
+        own = jnp.sqrt(weights)[:, :, None] * scores
         size = len(self.order)
-        return squares.transpose(2, 0, 3, 1).reshape(size, size)[self.order[:, None], self.order]
+        if self.own.size > scores.shape[1] * self.shared.size:
+            # The squares of the own factors would be more numbers than the scores are.
+            whole = (self._shared_rows(states)[:, None, :, None] * own[:, :, None, :]).reshape(-1, size)
+            squares = sum_of_products(whole.T, whole.T)
+        else:
+            own = jnp.sum(own[:, :, :, None] * own[:, :, None, :], axis=1)
+            moments = self.shared.moments(_at(self.shared_places, states[:, 0]))
+            sums = self.shared.gram_of(sum_of_products(moments, own.reshape(len(own), -1).T))
+            sums = sums.reshape(*own.shape[1:], self.shared.size, self.shared.size)
+            squares = sums.transpose(2, 0, 3, 1).reshape(size, size)
+        return squares[self.order[:, None], self.order]
+
+    def _shared_rows(self, states: States) -> Float[Array, "state shared"]:
+        """The factor that all actions share."""
+        return jax.vmap(self.shared.phi)(_at(self.shared_places, states[:, 0]))
 
 
 def split(features: Features, num_variables: int, shared: Sequence[int]) -> Split:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,13 +40,21 @@ def assert_sums_are_those_of_phi(features, states, shared, rng):
 
 
 @given(degrees, st.sampled_from(["monomial", "legendre"]), st.integers(0, 2**32 - 1), st.data())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_sums_by_factors_are_those_of_phi(degrees, basis, seed, data):
     rng = np.random.default_rng(seed)
     shared = tuple(data.draw(st.sets(st.integers(0, len(degrees) - 1))))
     features, states = Polynomial(degrees, basis), drawn_states(rng, len(degrees), shared)
     parts = assert_sums_are_those_of_phi(features, states, shared, rng)
     assert parts.shared.size * parts.own.size == features.size
+
+
+@pytest.mark.parametrize("shared", [(), (0,), (0, 3), (0, 1, 2, 3)], ids=str)
+def test_own_factors_of_every_length(shared):
+    """From phi itself, longer than the scores of a state are many, to nothing."""
+    rng = np.random.default_rng(1)
+    parts = assert_sums_are_those_of_phi(Polynomial((3, 3, 3, 3)), drawn_states(rng, 4, shared), shared, rng)
+    assert parts.own.size == 3 ** (4 - len(shared))
 
 
 def test_features_that_are_no_polynomials_have_one_factor():
