@@ -48,14 +48,14 @@ class Split(NamedTuple):
     ) -> Float[Array, "feat feat"]:
         """The sum of w score score' over all scores, of weights that are not negative."""
         # A root of the weight on both sides: one array is written, not two.
-        own = jnp.sqrt(weights)[:, :, None] * scores
+        rooted = jnp.sqrt(weights)[:, :, None] * scores
         size = len(self.order)
         if self.own.size > scores.shape[1] * self.shared.size:
             # The squares of the own factors would be more numbers than the scores are.
-            whole = (self._shared_rows(states)[:, None, :, None] * own[:, :, None, :]).reshape(-1, size)
+            whole = (self._shared_rows(states)[:, None, :, None] * rooted[:, :, None, :]).reshape(-1, size)
             squares = sum_of_products(whole.T, whole.T)
         else:
-            own = jnp.sum(own[:, :, :, None] * own[:, :, None, :], axis=1)
+            own = jnp.sum(rooted[:, :, :, None] * rooted[:, :, None, :], axis=1)
             moments = self.shared.moments(_at(self.shared_places, states[:, 0]))
             sums = self.shared.gram_of(sum_of_products(moments, own.reshape(len(own), -1).T))
             sums = sums.reshape(*own.shape[1:], self.shared.size, self.shared.size)
