@@ -38,6 +38,14 @@ class Split(NamedTuple):
         """The own factor of every action."""
         return jax.vmap(jax.vmap(self.own.phi))(_at(self.own_places, states))
 
+    def differences(self, states: States) -> Float[Array, "state row own"]:
+        """The same less the first action's. Scores depend on nothing else, and what all actions share leaves exactly 0.
+
+        Rounding would leave little more than nothing, of which a matrix that is scaled to a unit diagonal makes much.
+        """
+        rows = self.rows(states)
+        return rows - rows[:, :1]
+
     def sums(self, weights: Float[Array, "state score"], scores: Scores, states: States) -> Theta:
         """The sum of w score over all scores."""
         own = jnp.sum(weights[:, :, None] * scores, axis=1)

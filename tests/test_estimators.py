@@ -13,11 +13,15 @@ from finite_problem import random_finite_problem
 import rampup
 from rampup import streams, theory
 from rampup.bench import plain
+from rampup.episodes import play_many
 from rampup.exact import enumeration, finite
 from rampup.exact.playable import FiniteProblem
+from rampup.kappa import of_grams
 from rampup.learn import inspection
 from rampup.learn.estimators import ESTIMATORS
 from rampup.learn.sampler import Behaviour, branch_steps, branches
+from rampup.policy import LogLinear
+from rampup.references import default_reference
 from rampup.solvers import in_ball
 
 # Of the few thousand comparisons here, one in a million normal deviates is larger than this.
@@ -346,3 +350,26 @@ def test_products_of_matrices_in_an_episode_are_not_rougher_than_single_precisio
     # On a GPU the usual precision of a product is far below that of its numbers.
     assert program.count("dot_general") > 0
     assert program.count("Precision.HIGHEST") == 2 * program.count("dot_general")
+
+
+def test_features_that_all_actions_share_say_nothing_however_they_are_rounded():
+    problem = rampup.make("adw", n=3, m=6, V=2.64, bids="special")
+    features = rampup.as_features("monomial:3", problem)
+    first, second = np.random.default_rng(0).uniform(0.1, 1.0, size=(2, 4))
+    second[[0, 3]] = first[[0, 3]]
+    is_shared = np.asarray(features.phi(jnp.asarray(first)) == features.phi(jnp.asarray(second)))
+    assert is_shared.sum() == 9
+    theta = jax.random.normal(jax.random.key(1), (features.size,))
+    settings = {"num_lanes": 50, "regularisation": 0.1, "clip": 15.0}
+    found = ESTIMATORS["algorithm4"](problem, features, theta, None, streams.key(2), **settings)
+    assert np.array_equal(np.diagonal(found.fisher) == 0, is_shared)
+    assert np.array_equal(found.gradient == 0, is_shared)
+
+    fishers = []
+    for policy_fn in (default_reference(problem), LogLinear(problem, features, theta)):
+        keys = jax.random.split(jax.random.key(3), 300)
+        states = inspection._states(problem, play_many(problem, policy_fn, keys), keys[0])
+        fishers.append(inspection._fisher(problem, features, theta, states, policy_fn))
+    found = of_grams(*fishers)
+    assert found.rank == 72
+    np.testing.assert_allclose(found.ln, of_grams(*(one[~is_shared][:, ~is_shared] for one in fishers)).ln, rtol=1e-9)

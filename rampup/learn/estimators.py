@@ -44,7 +44,7 @@ def from_branches(problem: Problem, features: Features, theta: Theta, seen: Bran
         fisher = features.gram(share * excess**2, rows)
         return Estimate(fisher, features.combination(share * excess * advantage, rows))
     parts = split(features, variables.shape[2], shared)
-    scores = jnp.sum(surplus[:, :, None] * parts.rows(variables), axis=1, keepdims=True)
+    scores = jnp.sum(surplus[:, :, None] * parts.differences(variables), axis=1, keepdims=True)
     sums = parts.sums((share * advantage)[:, None], scores, variables)
     return Estimate(parts.squares(share[:, None], scores, variables), sums)
 

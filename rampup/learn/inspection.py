@@ -268,7 +268,7 @@ def _fisher(
         # Both scores are multiples of phi: one row stands for both.
         return basis.gram(probs[:, 1] * own[:, 0] ** 2 + probs[:, 0] * own[:, 1] ** 2, variables[:, 0])
     parts = split(basis, variables.shape[2], problem.shared_variables)
-    rows = parts.rows(variables)
+    rows = parts.differences(variables)
     return parts.squares(probs, rows - jnp.sum(own[:, :, None] * rows, axis=1, keepdims=True), variables)
 
 
