@@ -3,8 +3,8 @@
 import sys
 
 
-def configure_jax() -> None:
-    """Set JAX up for a process, and Python for its threads; what is set before JAX is first used counts."""
+def set_up() -> None:
+    """Set up JAX, for which counts what is set before it is first used, and Python's threads."""
     import jax
 
     jax.config.update("jax_enable_x64", True)

@@ -65,8 +65,8 @@ def test_shares_of_the_lanes_add_up_to_all_of_them(name, estimator, num_shares, 
 UPDATES = """
 import sys
 import numpy as np
-from rampup.runtime import configure_jax
-configure_jax()
+from rampup.runtime import set_up
+set_up()
 from rampup import config, plans
 from rampup.learn.trainer import Training
 chosen = plans.plan(config.load(sys.argv[1], overrides=sys.argv[3:]))

@@ -16,7 +16,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -57,7 +57,7 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Does a curriculum pay, and with which warm-up? Kappa of candidate samplers, before any training."""
-    configure_jax()
+    set_up()
     from rampup.stories import advice
 
     name, known, common = _described(only_one(problem, own), preset)

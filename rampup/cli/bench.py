@@ -8,7 +8,7 @@ import typer
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, write_json
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -44,7 +44,7 @@ def bench(
         arguments.known_name("problem", name, EXPERIMENTS)
     sizes = _sizes(batch)
     _choose(device)
-    configure_jax()
+    set_up()
     from rampup.bench import document
 
     with work_bar() as tell:

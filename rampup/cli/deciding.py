@@ -11,7 +11,7 @@ import typer
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, with_margin
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -44,7 +44,7 @@ def export(
 
     The file says what it was trained on, how often it succeeds, and how far that is from the best possible.
     """
-    configure_jax()
+    set_up()
     from rampup.exporting import export as exported
     from rampup.runs.files import write_whole
     from rampup.runs.folder import RunFolder
@@ -86,7 +86,7 @@ def explain(
 
     "Rounded" is the policy that always does what the learned one finds most probable.
     """
-    configure_jax()
+    set_up()
     from rampup.checks import make_checked
     from rampup.explaining import explain as explained
     from rampup.portable.rampup_policy import read

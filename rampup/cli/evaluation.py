@@ -17,7 +17,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import ends_text, native_output_on_stderr, paper, print_json, print_table, with_margin
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -69,7 +69,7 @@ def evaluate(
     value, interval, collected, collected_interval and what hindsight says of it), differences, hindsight; all other
     keys are of resampled training rows.
     """
-    configure_jax()
+    set_up()
     from rampup.checks import make_checked
     from rampup.data.sequences import load_data
     from rampup.evaluation import evaluate as evaluation_of

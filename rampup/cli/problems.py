@@ -7,7 +7,7 @@ import typer
 from rampup.cli.options import AsJson, ProblemArgument, ProblemOption, Setting, examples, only_one, parameters
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -36,7 +36,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Put a problem of your own through the contract; the first rule it breaks is one line."""
-    configure_jax()
+    set_up()
     from rampup.checks import check_problem
     from rampup.problems import make, name_of
 

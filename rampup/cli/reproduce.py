@@ -15,7 +15,7 @@ from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import run_display
 from rampup.cli.terminal import paper, print_json
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -44,7 +44,7 @@ def reproduce(
 
     Give the same command again after an interruption: finished runs are used as they are, the others go on.
     """
-    configure_jax()
+    set_up()
     from rampup import config
     from rampup.claims import claims_of
     from rampup.report.results import checked_page_name, write_results

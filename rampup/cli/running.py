@@ -21,7 +21,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import run_display, work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short, with_margin
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -83,7 +83,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Train all schemes and seeds of an experiment together, into a folder that survives anything."""
-    configure_jax()
+    set_up()
     from rampup import conductor, config
     from rampup.outlines import outline
 
@@ -114,7 +114,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
-    configure_jax()
+    set_up()
     from rampup.runs.folder import RunFolder
 
     opened = None if process_id else RunFolder.open(folder)

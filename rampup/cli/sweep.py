@@ -12,7 +12,7 @@ from rampup.cli.interrupts import interruptible
 from rampup.cli.options import AsJson, examples
 from rampup.cli.progress import work_bar
 from rampup.cli.terminal import paper, print_json, print_table, with_margin
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -48,7 +48,7 @@ def sweep(
     if address is not None and engine != "ray":
         raise ValueError("`--address` is for `--engine ray`.")
     parquet.require()
-    configure_jax()
+    set_up()
     from rampup.report.sweep_page import write_sweep_report
     from rampup.report.words import measure_of
     from rampup.sweeps import engines, plan

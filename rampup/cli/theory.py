@@ -19,7 +19,7 @@ from rampup.cli.options import (
 )
 from rampup.cli.progress import tracked, work_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer(help="Exact answers and closed forms of the paper.", no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def theory_bcp(
     Kappa is taken at theta = 0, grafted sampler against the optimal policy; k_curl and k_naive are the closed forms of
     Theorem 2. A number too large for a double is null in JSON: its logarithm is given beside it.
     """
-    configure_jax()
+    set_up()
     from rampup.stories import bcp_theory
 
     answer = bcp_theory(n, series, sampler_threshold, features)
@@ -81,7 +81,7 @@ def theory_growth(
     as_json: AsJson = False,
 ) -> None:
     """How kappa grows with n: exponentially for the naive sampler, hardly at all for the curriculum's."""
-    configure_jax()
+    set_up()
     from rampup.stories import bcp_growth
 
     answer = bcp_growth(tracked(n or [10, 20, 50, 100, 1_000, 10_000, 100_000], "sizes"), warmup, features)
@@ -145,7 +145,7 @@ def theory_bound(
 
     The first line bounds the gap min_t V* - V^t by the measured fitting errors, the second by kappa and the losses.
     """
-    configure_jax()
+    set_up()
     from rampup.stories import bcp_bound
 
     with work_bar() as tell:
@@ -211,7 +211,7 @@ def theory_samples(
     as_json: AsJson = False,
 ) -> None:
     """How many lanes N the concentration lemma asks for: as printed, and with its proof repaired."""
-    configure_jax()
+    set_up()
     from rampup.stories import samples_needed
 
     answer = samples_needed(

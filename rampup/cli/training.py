@@ -7,7 +7,7 @@ import typer
 from rampup.cli.options import AsJson, ProblemArgument, ProblemOption, Setting, examples, only_one, parameters
 from rampup.cli.progress import progress_bar
 from rampup.cli.terminal import paper, print_json, print_table, short
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 
 commands = typer.Typer()
 
@@ -59,7 +59,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train policies: all schemes and seeds as one batch."""
-    configure_jax()
+    set_up()
     from rampup.learn.session import train_session
 
     with progress_bar() as on_progress:

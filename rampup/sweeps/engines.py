@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from rampup import conductor
-from rampup.runtime import configure_jax
+from rampup.runtime import set_up
 from rampup.sweeps.plan import Task
 from rampup.sweeps.store import Store
 from rampup.sweeps.work import ShouldStop, Tell, work
@@ -147,6 +147,6 @@ def _got(ray: Any, reference: Any, paths: Sequence[str]) -> dict[str, str]:
 
 def _work_there(paths: Sequence[str], place: str) -> dict[str, str]:
     """The work of a batch in a worker's process."""
-    configure_jax()
+    set_up()
     os.chdir(place)
     return work(paths)
