@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rampup
-from rampup.bench import plain
+from rampup.bench import growth, plain
 from rampup.bench.cases import EXPERIMENTS, Case, paper_case
 from rampup.bench.clock import seconds_each
 from rampup.bench.comparison import plain_row
@@ -34,6 +34,17 @@ def test_random_numbers_are_counted(problem, drawn):
 def test_few_branch_steps_are_few_episodes():
     case = sized_case("okd", 200, 20)
     assert (case.problem.horizon, case.num_episodes) == (200, 2000)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_growth_is_measured_against_what_it_says(name):
+    found = list(growth.points(name))
+    assert [point.against for point in found] == ["N"] * 4 + ["n"] * 4 + ["n at K = 20"] * 4 + ["runs"] * 4
+    of = {"N": lambda point: point.case.settings.num_lanes, "runs": lambda point: point.batch}
+    for point in found:
+        assert point.size == of.get(point.against, lambda point: point.case.problem.horizon)(point)
+        assert point.batch == (point.size if point.against == "runs" else 1)
+        assert point.case.settings.steps_per_iteration == (20 if point.against == "n at K = 20" else None)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -24,7 +24,7 @@ def bench(
     problem: Annotated[list[str] | None, typer.Option(help="bcp, okd or adw; may be repeated. All by default.")] = None,
     batch: Annotated[str, typer.Option(help="How many runs are trained together, as numbers with commas.")] = "1",
     device: Annotated[str | None, typer.Option(help="cpu or gpu; what JAX finds by default.")] = None,
-    growth: Annotated[bool, typer.Option(help="Measure also how the time grows with N and n.")] = True,
+    growth: Annotated[bool, typer.Option(help="Measure also how the time grows with N, n and runs.")] = True,
     compare: Annotated[bool, typer.Option(help="Measure also the plain NumPy transcription.")] = True,
     rival: Annotated[bool, typer.Option(help="Train sb3-contrib's TRPO too; needs rampup[rivals].")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file for the JSON document.")] = None,
@@ -94,8 +94,11 @@ def _show(found: dict[str, Any]) -> None:
     header = ["problem", "runs", "million steps/s", "compile s", "cached s", "memory MB"]
     print_table(console, header, [_cost(row) for row in found["rows"]])
     if found["growth"]:
-        console.print("\nmilliseconds an update of one run")
-        print_table(console, *_growth_table(found["growth"]), num_texts=2)
+        of_batches = [point for point in found["growth"] if point["against"] == "runs"]
+        of_one_run = [point for point in found["growth"] if point["against"] != "runs"]
+        for what, points in (("of one run", of_one_run), ("and run of a batch", of_batches)):
+            console.print(f"\nmilliseconds an update {what}")
+            print_table(console, *_growth_table(points), num_texts=2)
     if found["plain"]:
         console.print("\nthe same update in plain NumPy")
         rows = [
