@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import rampup
-from rampup.bench import growth, plain
+from rampup.bench import plain
 from rampup.bench.cases import EXPERIMENTS, Case, paper_case
 from rampup.bench.clock import seconds_each
 from rampup.bench.comparison import plain_row
-from rampup.bench.growth import sized_case
+from rampup.bench.growth import points_of, sized_case
 from rampup.learn.trainer import Settings
 
 
@@ -38,7 +38,7 @@ def test_few_branch_steps_are_few_episodes():
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_growth_is_measured_against_what_it_says(name):
-    found = list(growth.points(name))
+    found = list(points_of(name))
     assert [point.against for point in found] == ["N"] * 4 + ["n"] * 4 + ["n at K = 20"] * 4 + ["runs"] * 4
     of = {"N": lambda point: point.case.settings.num_lanes, "runs": lambda point: point.batch}
     for point in found:

@@ -5,11 +5,11 @@ from typing import Any
 
 import jax
 
-from rampup.bench import growth as sizes
 from rampup.bench import rival as rivals
 from rampup.bench.cases import paper_case
 from rampup.bench.comparison import plain_row
 from rampup.bench.floors import floor
+from rampup.bench.growth import points_of, timed
 from rampup.bench.updates import row
 from rampup.provenance import provenance
 
@@ -39,9 +39,9 @@ def measured(
             tell(f"{name}: plain transcription", 0, 0)
             plain.append(plain_row(case, rows[-len(batches)]["ms_per_iteration_per_run"]))
         if growth:
-            for point in sizes.points(name):
+            for point in points_of(name):
                 tell(f"{name}: growth with {point.against}, {point.size}", 0, 0)
-                points.append(sizes.measured(point))
+                points.append(timed(point))
     return {
         "device": jax.devices()[0].device_kind,
         "rows": rows,

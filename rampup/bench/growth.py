@@ -29,7 +29,7 @@ class Point(NamedTuple):
     batch: int = 1
 
 
-def points(name: str) -> Iterator[Point]:
+def points_of(name: str) -> Iterator[Point]:
     """A problem against N, against n, against n at a fixed number of branch steps, and against the runs of a batch."""
     for num_lanes in LANES:
         yield Point("N", num_lanes, paper_case(name, f"trainer.num_lanes={num_lanes}"))
@@ -48,7 +48,7 @@ def sized_case(name: str, arrivals: int, steps_per_iteration: int | None = None)
     return paper_case(name, *changes)
 
 
-def measured(point: Point) -> dict[str, Any]:
+def timed(point: Point) -> dict[str, Any]:
     """Milliseconds of an update and run."""
     ms = 1e3 * time_per_update(point.case, point.batch)
     return {"problem": point.case.name, "against": point.against, "size": point.size, "ms": ms}
